@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from typing import TYPE_CHECKING, Final, TextIO
+from collections.abc import Callable, Iterator
+from typing import Final, TextIO
 
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

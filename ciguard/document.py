@@ -7,13 +7,11 @@ become markup.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from ciguard.text import ID_WIDTH, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 State = Literal["passed", "failed", "incomplete", "neutral"]
 Format = Literal["text", "markdown", "html"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from architecture_tables import (
     ADAPTED,
@@ -24,9 +24,6 @@ from architecture_tables import (
     PURE_OF_RUN,
     VERBS,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 

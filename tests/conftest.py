@@ -9,8 +9,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from unittest.mock import patch
 
 import pytest
@@ -19,10 +20,6 @@ from fakegithub.state import TOKEN, FakeGitHub, Login
 from hypothesis import settings
 
 from ciguard import cli
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
-
 
 try:
     import fcntl

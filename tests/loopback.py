@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections.abc import Iterable, Iterator
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from starlette.types import ASGIApp
 
 START_S = 20.0

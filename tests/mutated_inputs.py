@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -40,14 +41,11 @@ from ciguard.codec.results import durations
 from ciguard.codec.results.formats import FORMATS
 from ciguard.compare.json import read_comparison
 from ciguard.errors import CiguardError, ExitCode
-from ciguard.model import EventLine, MetricLine, PeakLine
+from ciguard.model import EventLine, MetricLine, PeakLine, Result
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ciguard.codec.results.base import ResultFormat
-    from ciguard.model import Result
 
 CPU_S: Final = 20.0
 MEMORY_BYTES: Final = 1 << 30

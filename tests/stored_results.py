@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ciguard.serve.object_cache import ObjectCache
-from ciguard.serve.objects import FolderStore
+from ciguard.serve.objects import FolderStore, ObjectStore
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.queries import ResultFilters
@@ -19,10 +21,6 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import StoredText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.parquet_columns import Kind
     from ciguard.serve.state.database import Database

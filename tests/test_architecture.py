@@ -6,7 +6,7 @@ and, so that no rule can rot into one that never complains, over a snippet that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 from architecture_rules import (
@@ -30,9 +30,6 @@ from architecture_rules import (
     stores_no_sentence,
 )
 from architecture_tables import ADAPTERS, ALLOWED, COMMANDS, LEG
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TYPES = "if TYPE_CHECKING:\n"
 DOCUMENTED = 'def pack(units):\n    """Pack.\n\n    Args:\n        {}\n    """'

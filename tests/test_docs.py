@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -31,8 +32,6 @@ from ciguard.run import options
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pytest
     from conftest import Golden
     from pydantic import BaseModel

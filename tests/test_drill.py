@@ -7,20 +7,15 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from frameworks.loop import lay_out, needs_gem, needs_program
 from guard.fixtures import World, make_plan
 
 from ciguard.guard.headline import headline
 from ciguard.model import DRILL_KINDS, DrillKind
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Ciguard
 
 SUITE = """
 import pytest

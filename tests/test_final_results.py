@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ from ciguard.run.policy.leg_verdict import Tally, judge_leg
 from ciguard.run.resume import PriorLeg, finished_units, merge_legs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from ciguard.compare.run_columns import Run
     from ciguard.model import CaseKey
     from ciguard.run.policy.leg_verdict import LegVerdict

@@ -9,14 +9,10 @@ import sys
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from conftest import clean_environment, made_once
+from conftest import Ciguard, clean_environment, made_once
 from history.stored_values import values_in
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 ROOT = Path(__file__).parent.parent
 TABLES = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from ciguard.config.options import format_option
 from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from ciguard.audit.findings import Audit
     from ciguard.config.invocation import Invocation
 

@@ -7,6 +7,7 @@ GitHub shows a job by its `name`, else its id; the values of a matrix follow in 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,6 @@ from ciguard.workflow.matrix import texts_of
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.audit.rules.base import WorkflowFile
 
 _MAX_DEPTH: Final = 4  # of workflows that call one another

@@ -12,6 +12,7 @@ either. The cause is a term that is part of a name that A requires already, as `
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
@@ -30,8 +31,6 @@ from ciguard.audit.shard_filters import HandMatrix, ShardFilter, is_placeholder,
 from ciguard.model.plan import OrphanReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from ciguard.audit.filters.base import Evaluator
     from ciguard.audit.filters.expression import Expression, TestSet
 

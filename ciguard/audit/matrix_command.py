@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +36,7 @@ from ciguard.model.shard_names import safe_keys, safe_name
 from ciguard.plan.fixed_shards import FixedAssignment, FixedJob, plan_fixed
 from ciguard.plan.history_inputs import read_past
 from ciguard.plan.inventory import inventory
-from ciguard.plan.planner import Provenance
+from ciguard.plan.planner import PlanResult, Provenance
 from ciguard.plan.problem import PlanOptions
 from ciguard.plan.time_limits import TimeLimits
 from ciguard.render.formats import as_format
@@ -45,13 +46,10 @@ from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.history.file import History
-    from ciguard.plan.planner import PlanResult
 
 DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
 DEPTH: Final = 5  # newest values of a case, of which the median counts

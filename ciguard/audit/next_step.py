@@ -6,11 +6,12 @@ import contextlib
 import json
 import re
 import textwrap
+from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from ciguard.audit.result_options import RESULT_OPTIONS, RESULT_PATHS
-from ciguard.audit.rules.base import COMMENTING, locate
+from ciguard.audit.rules.base import COMMENTING, WorkflowFile, locate
 from ciguard.document import Listing, Paragraph, Section
 from ciguard.errors import InputError
 from ciguard.run.frameworks.registry import DEFAULT
@@ -30,11 +31,6 @@ from ciguard.workflow.test_commands import (
     without_retry,
 )
 from ciguard.workflow.yaml_values import matrix_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ciguard.audit.rules.base import WorkflowFile
 
 Kind = Literal["check", "results", "comment", "divide"]
 _PURPOSES: Final[Mapping[Kind, str]] = {

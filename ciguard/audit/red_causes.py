@@ -6,18 +6,16 @@ annotations are those of guard's diagnosis of a dead job (`guard.log_patterns`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.audit.repository_runs import distinct
+from ciguard.audit.repository_runs import PastRun, RepositoryRuns, distinct
 from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
 from ciguard.guard.log_patterns import first_match
 from ciguard.model.jobs import Job, last_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
-    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
 
 Cause = Literal[

@@ -6,6 +6,7 @@ interrupted audit continues without asking again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import zip_longest
@@ -37,8 +38,6 @@ from ciguard.github.run_client import RunClient, as_job, completed_runs
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from ciguard.audit.rules.base import WorkflowFile
     from ciguard.github.repository_ref import RepositoryRef
     from ciguard.model.jobs import Job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +27,6 @@ from ciguard.text import count_of
 from ciguard.workflow.rewrite import is_moved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ciguard.audit.next_step import NextStep
     from ciguard.audit.repository_runs import RepositoryRuns, Unread
     from ciguard.audit.rules.base import Evidence, RuleFinding

@@ -5,12 +5,10 @@ Tests compare these constants with docs/how-to/comment.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from ciguard.run.frameworks.registry import DEFAULT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Words after `--` would replace the default words of an environment of tox, which may be a path.
 _VARIABLE: Final = f"{DEFAULT.upper()}_ADDOPTS"

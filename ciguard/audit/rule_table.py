@@ -7,6 +7,7 @@ which a test checks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,8 +21,6 @@ from ciguard.audit.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from ciguard.audit.repository_runs import RepositoryRuns
     from ciguard.audit.rules.base import RuleFinding, WorkflowFile
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import yaml
 
 from ciguard.audit.filters import vstest
-from ciguard.audit.filters.base import LANGUAGES
+from ciguard.audit.filters.base import LANGUAGES, Evaluator, FilterLanguage
 from ciguard.audit.filters.expression import Expression, Or, Selection, Term
 from ciguard.codec.results.jsonfile import JsonObject, parse_json
 from ciguard.codec.unpack_limits import read_limited
@@ -36,11 +37,6 @@ from ciguard.workflow.positions import SourceText
 from ciguard.workflow.result_upload import find_result_upload
 from ciguard.workflow.test_commands import expand_lists, split_commands, test_command
 from ciguard.workflow.yaml_values import get, jobs_of, load, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ciguard.audit.filters.base import Evaluator, FilterLanguage
 
 MAX_BYTES: Final = 10 << 20  # of a matrix
 MAX_SHARDS: Final = 10_000

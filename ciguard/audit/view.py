@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from ciguard.audit.filters.expression import positions_in
 from ciguard.audit.findings import REASONS, Audit, MissingReason, SelectedShard
-from ciguard.audit.next_step import as_section
+from ciguard.audit.next_step import NextStep, as_section
 from ciguard.document import (
+    Block,
     Bullets,
     Cell,
     Code,
     Column,
+    Content,
     Facts,
     Headline,
     Item,
+    Row,
     Section,
+    Span,
     Table,
     join,
 )
 from ciguard.text import count_of, duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ciguard.audit.next_step import NextStep
-    from ciguard.document import Block, Content, Row, Span
 
 MAX_EXAMPLES: Final = 3  # tests named in a row
 MAX_SHARDS: Final = 4  # shards named in a row

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,7 @@ from ciguard.git.checkout import Checkout
 from ciguard.git.commands import program
 from ciguard.github.repository_ref import (
     REPOSITORY,
+    RepositoryRef,
     is_enterprise_server,
     parse_remote,
     required_token,
@@ -35,10 +37,7 @@ from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.test_commands import read_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.config.invocation import Invocation
-    from ciguard.github.repository_ref import RepositoryRef
 
 
 def audit_workflows(

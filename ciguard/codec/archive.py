@@ -14,13 +14,11 @@ import stat
 import struct
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, Final
 
 from ciguard.codec.unpack_limits import ARCHIVE_LIMITS, ArchiveLimits
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 SIGNATURE: Final = b"PK\x03\x04"
 CHUNK_BYTES: Final = 1 << 16

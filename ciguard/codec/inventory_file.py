@@ -9,17 +9,14 @@ A line is a unit's id or a JSON object. A whole file may be a JSON list of ids o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema
 from ciguard.codec.unpack_limits import read_limited
 from ciguard.errors import InputError
 from ciguard.model import Suite, UnitKey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
 
 MAX_BYTES: Final = 1 << 30
 MAX_NAME: Final = 100  # of a shard

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from fnmatch import fnmatchcase
@@ -33,8 +34,6 @@ from pydantic import (
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ciguard.model import UnitKey
 
 FILE: Final = "quarantine.toml"

@@ -10,6 +10,7 @@ import io
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from ciguard.codec.unpack_limits import gunzip, read_limited
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from ciguard.model import UnitKey
 
 _DOTNET_HEAD: Final = "The following Tests are available:"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -9,18 +10,15 @@ import numpy as np
 
 from ciguard.compare.run_columns import RunInfo, index_in, run_info, with_children
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
-from ciguard.history.file import BOUNDS, CODE
+from ciguard.history.file import BOUNDS, CODE, History
 from ciguard.history.query import in_complete_leg, leg_positions, newest_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.compare.baseline_selection import AncestrySource, ExcludedRun, Selection
     from ciguard.compare.run_columns import Codes, Floats, Run
     from ciguard.compare.statistics import Flags
-    from ciguard.history.file import History
 
     Integers = NDArray[np.int64]
 

@@ -8,17 +8,14 @@ if it has them, else GitHub is asked in one call.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from ciguard.compare.run_columns import Run, index_in
 from ciguard.errors import RemoteError
 from ciguard.history.file import VALUES_PER_KEY, History
 from ciguard.history.runs import MERGED_GROUP, UNDATED, HistoryRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
 
 # Baseline runs are of one event, the first of these: a nightly run may do other work. A run of
 # unknown event fits any.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -52,8 +53,6 @@ from ciguard.sources.references import (
 from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from ciguard.compare.log_inputs import Rules
     from ciguard.config.invocation import Invocation
     from ciguard.document import Block

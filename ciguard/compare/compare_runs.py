@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -54,8 +55,6 @@ from ciguard.compare.transitions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.compare.baseline_matrix import BaselineInfo, BaselineMatrix
     from ciguard.compare.comparison import UnjudgedReason
     from ciguard.compare.measure_changes import MeasureState, MeasureVerdict

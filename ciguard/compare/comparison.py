@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -20,8 +21,6 @@ from ciguard.model.moved_units import count_moved_blocks
 from ciguard.model.record import newest_by_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from ciguard.compare.baseline_matrix import BaselineInfo
     from ciguard.compare.leaks import Leak
     from ciguard.compare.legs import Cost, IncompleteReason, LegChange, LostUnits, Total, TotalName

@@ -6,6 +6,7 @@ suspects of this comparison confirmed or not confirmed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -19,8 +20,6 @@ from ciguard.model import CaseKey
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.compare.statistics import Tier
 
 MAX_BYTES: Final = 1 << 24  # 80 suspects take a few KiB

@@ -7,6 +7,7 @@ wall times to the microsecond, and all values must be equal.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,6 @@ from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from ciguard.history.file import History
     from ciguard.model import Record
     from ciguard.sources.references import RunId

@@ -6,6 +6,7 @@ without records have no other facts to compare.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -22,8 +23,6 @@ from ciguard.compare.steps_and_artifacts import (
 from ciguard.model.shard_names import ends_with
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from ciguard.compare.log_comparison import LogComparison
     from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
     from ciguard.model import Ending, FailCondition

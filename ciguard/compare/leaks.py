@@ -7,6 +7,7 @@ same tests in the baseline.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,6 @@ from ciguard.compare.run_columns import Run, index_in
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, count_values, medians
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from numpy.typing import NDArray
 
     from ciguard.compare.statistics import Flags, Floats, Tier

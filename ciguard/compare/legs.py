@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
@@ -23,8 +24,6 @@ from ciguard.model.machine_use import NOT_MEASURED, SWAPPED_BYTES, MachineUse
 from ciguard.model.record import largest_by_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from ciguard.compare.run_columns import Floats, Run
     from ciguard.compare.statistics import Tier
     from ciguard.history.file import History

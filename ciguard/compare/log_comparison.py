@@ -13,20 +13,17 @@ not prove an improvement; nor does a log that may have ended before the missing 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from ciguard.compare.series import compare_series, summarize_values
-from ciguard.logs.pattern_table import Direction, DirectionVerdict, find_violations
+from ciguard.compare.series import SeriesChange, compare_series, summarize_values
+from ciguard.logs.pattern_table import BoundViolation, Direction, DirectionVerdict, find_violations
 from ciguard.logs.values import KeyField, LogValue, NotANumber, Place, distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from ciguard.compare.series import SeriesChange
     from ciguard.logs.log_reader import End, LogReading
-    from ciguard.logs.pattern_table import BoundViolation
     from ciguard.model import Ending, FailCondition
 
     Identity = tuple[str, str, str, str, tuple[KeyField, ...]]

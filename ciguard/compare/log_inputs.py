@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from ciguard.codec.archive import member_names, members
@@ -17,19 +19,15 @@ from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.compare.log_comparison import LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, started_steps, with_steps
-from ciguard.logs.pattern_table import endings
+from ciguard.logs.pattern_table import Direction, endings
 from ciguard.logs.values import Place
 from ciguard.sources import local
 from ciguard.sources.references import parse_job
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from ciguard.compare.log_comparison import Log, LogComparison
     from ciguard.logs.log_reader import LogReader, LogReading
     from ciguard.logs.pattern import LogPattern
-    from ciguard.logs.pattern_table import Direction
     from ciguard.model.jobs import Job
     from ciguard.sources.record_finder import FoundRecords, RecordFinder
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
-from ciguard.compare.metric_changes import VERDICTS, violation_text
+from ciguard.compare.metric_changes import VERDICTS, Neighbours, violation_text
 from ciguard.compare.series import MIN_SHOWN, series_section
 from ciguard.document import (
+    Block,
     Bullets,
     Cell,
     Code,
@@ -16,18 +18,17 @@ from ciguard.document import (
     Facts,
     Item,
     Paragraph,
+    Row,
     Section,
     Table,
     identifier,
 )
 from ciguard.logs.process_logs import SOURCE
-from ciguard.model import MEMORY_ENDINGS
+from ciguard.model import MEMORY_ENDINGS, Ending
 from ciguard.render.changes import amount_text, exact_change
 from ciguard.text import count_of, name_some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.compare.comparison import State
     from ciguard.compare.log_comparison import (
         Caveat,
@@ -40,10 +41,7 @@ if TYPE_CHECKING:
         Pairing,
         ValuePair,
     )
-    from ciguard.compare.metric_changes import Neighbours
-    from ciguard.document import Block, Row
     from ciguard.logs.values import LogValue, Place
-    from ciguard.model import Ending
 
 # By state of a comparison of runs, jobs or logs; any other state is neutral.
 PAGE_STATES: Final[Mapping[State | LogState, doc.State]] = {

@@ -11,12 +11,13 @@ modes, so a change must exceed both the median and the extreme of the baseline.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.compare.baseline_matrix import standings
+from ciguard.compare.baseline_matrix import BaselineMatrix, standings
 from ciguard.compare.statistics import (
     MIB,
     MIN_BASELINE_RUNS,
@@ -34,11 +35,8 @@ from ciguard.history.file import BOUNDS, CODE
 from ciguard.history.query import COMPLETED, STEADY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
-    from ciguard.compare.baseline_matrix import BaselineMatrix
     from ciguard.compare.run_columns import Run
     from ciguard.compare.statistics import Flags, Floats, Tier
     from ciguard.compare.suite_speed import NormalizedBaseline, NormalizedRun

@@ -15,6 +15,7 @@ different kernels.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
@@ -29,20 +30,17 @@ from ciguard.compare.statistics import (
     metric_effect,
 )
 from ciguard.history.metric_series import RunValue, metric_key
-from ciguard.logs.pattern_table import Direction, find_violations
+from ciguard.logs.pattern_table import BoundViolation, Direction, find_violations
 from ciguard.logs.values import distinct
 from ciguard.model import TIME_UNITS
 from ciguard.render.changes import amount_text, estimated_change, exact_change
 from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from ciguard.compare.run_columns import Conditions, Run
     from ciguard.history.file import History
     from ciguard.history.metric_series import MetricKey
     from ciguard.logs.pattern import Better
-    from ciguard.logs.pattern_table import BoundViolation
     from ciguard.logs.process_logs import LogMetric
 
     Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first

@@ -10,6 +10,7 @@ independent noise none.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
@@ -22,8 +23,6 @@ from ciguard.render.changes import amount_text, exact_change
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.history.metric_series import MetricKey as Identity

@@ -19,6 +19,7 @@ on each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -30,8 +31,6 @@ import numpy as np
 from ciguard.history.query import medians as medians  # noqa: PLC0414  # for all of `compare`
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]

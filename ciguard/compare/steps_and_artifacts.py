@@ -9,6 +9,7 @@ items in one run than in the other, none of them is paired.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,8 +19,6 @@ from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from ciguard.document import Block, Content, Row
 
 

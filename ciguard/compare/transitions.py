@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -27,8 +28,6 @@ from ciguard.model import BAD_OUTCOMES, CaseKey, Ending, Outcome, UnitKey
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.compare.run_columns import Codes, Run

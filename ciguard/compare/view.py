@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import isclose
 from typing import TYPE_CHECKING, Final
@@ -58,8 +59,6 @@ from ciguard.render.variant_groups import (
 from ciguard.text import case_name, count_of, distinct_lines, duration, size, whole_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.jobs import JobChange, JobsComparison
     from ciguard.compare.legs import LegChange, LostUnits

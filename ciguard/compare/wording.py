@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +25,6 @@ from ciguard.render.notes import name_shards
 from ciguard.text import case_name, count_of, duration, one_line, price, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
     from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
     from ciguard.compare.comparison import Comparison, Note, NoteKind, UnjudgedReason

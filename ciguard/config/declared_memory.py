@@ -13,14 +13,12 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.model.plan import excluding_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 BYTES_BY_UNIT: Final = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,

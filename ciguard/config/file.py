@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import Field, ValidationError
@@ -40,9 +42,6 @@ from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from pydantic_core import ErrorDetails
 
 FILE: Final = "ciguard.toml"

@@ -8,6 +8,7 @@ runners" and "Actions runner pricing".
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +22,6 @@ from ciguard.text import size
 from ciguard.workflow.matrix import Combination, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ciguard.codec.inventory_file import InventoryUnit
 
 

@@ -6,6 +6,7 @@ import posixpath
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ciguard.codec.coverage_file import Coverage, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from ciguard.coverage.formats import Block, Part
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -29,15 +30,12 @@ from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
 from ciguard.guard.record_selection import select
 from ciguard.guard.wording import coverage_text
-from ciguard.model import Variant
+from ciguard.model import Plan, Record, ShardLine, Suite, Variant
 from ciguard.plan.collection import SECRETS
 from ciguard.sources import local
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.config.invocation import Invocation
-    from ciguard.model import Plan, Record, ShardLine, Suite
 
 # Each part is read first: `combine` leaves out one of another version with a mere warning. A test
 # run without `source` also measures the plug-in of ciguard, whose folder is gone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
@@ -15,8 +16,6 @@ from ciguard.workflow.conditions import evaluate, runs_on_push
 from ciguard.workflow.yaml_values import get, jobs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
-
     from ciguard.workflow.aggregation import UndetectedSkip
 
 Level = Literal["ok", "warning", "error"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -51,9 +53,6 @@ from ciguard.workflow.yaml_values import get, jobs_of
 from ciguard.workflow.yaml_values import load as load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-    from pathlib import Path
-
     from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
     from ciguard.model import Suite

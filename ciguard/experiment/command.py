@@ -6,7 +6,9 @@ import json
 import re
 import shlex
 import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -18,9 +20,6 @@ from ciguard.sources import local
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from ciguard.config.invocation import Invocation
     from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.result import Experiment

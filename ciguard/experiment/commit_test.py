@@ -8,6 +8,7 @@ over so few runs is too uncertain.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -40,8 +41,6 @@ from ciguard.model import (
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from ciguard.compare.statistics import Floats
     from ciguard.experiment.result import StopReason, Verdict
     from ciguard.experiment.schedule import Design

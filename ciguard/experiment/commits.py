@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard import console
@@ -23,9 +25,6 @@ from ciguard.sources import local
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from ciguard.compare.comparison import Comparison
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation

@@ -7,6 +7,7 @@ A program reports metrics with `metric` lines. Each different `key` gives a row 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -15,8 +16,6 @@ from ciguard.model.machine_use import NOT_MEASURED, MachineUse, machine_use
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ciguard.experiment.schedule import Step
     from ciguard.history.metric_series import MetricKey
     from ciguard.model import MetricLine, Record, Result, SampleLine

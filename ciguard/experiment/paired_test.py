@@ -9,6 +9,7 @@ which all share the runs of the first arm. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, Metric
 from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ciguard.compare.statistics import Flags, Floats
 
 MIN_PAIRS: Final = 2  # without two differences there is no spread

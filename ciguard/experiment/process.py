@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,8 +22,6 @@ from typing import TYPE_CHECKING, Final
 from ciguard.experiment.measurement import Measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from ciguard.experiment.schedule import Step
 
     Read = Callable[[Measurement, Path, str], Measurement]

@@ -7,6 +7,7 @@ the verdict on an arm; its other metrics have their own verdicts.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,8 +18,6 @@ from ciguard.experiment.paired_test import MIN_PAIRS, Row, Series, evaluate_rows
 from ciguard.experiment.schedule import Design, Step, final_alpha, interim_analyses, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from ciguard.model import CaseKey, Outcome
 
 Verdict = Literal[

@@ -7,14 +7,12 @@ busy, affects all arms equally, and a steady drift cancels after each second blo
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # Share of experiments without any difference that may report one, over all analyses: each analysis
 # has a part of it, and the parts add up for any dependence of the analyses (Bonferroni).

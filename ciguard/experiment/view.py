@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +29,6 @@ from ciguard.render.changes import amount_text, estimated_change
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
     from ciguard.experiment.paired_test import Row

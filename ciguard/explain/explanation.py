@@ -7,6 +7,7 @@ what it reads, does not take it for words of ciguard.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
@@ -14,16 +15,16 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from ciguard.compare.transitions import CaseState, case_state, past_of
-from ciguard.compare.whose import advice_text, evidence_text, rate_text
+from ciguard.compare.whose import Answer, PastRun, advice_text, evidence_text, rate_text
 from ciguard.compare.wording import headline
 from ciguard.document import Bullets, plain
 from ciguard.errors import InputError
-from ciguard.guard.verdict import Excused
+from ciguard.guard.verdict import Excused, Failure, Finding, Missing
 from ciguard.guard.view import failure_kind, owner_text, reproduce_commands
 from ciguard.guard.wording import finding_fix, finding_message, note_text
-from ciguard.history.file import CODE_NAMES
+from ciguard.history.file import CODE_NAMES, History, Values
 from ciguard.history.query import BaseQuery, base_runs
-from ciguard.history.runs import UNDATED
+from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.model import Result
 from ciguard.report.answer import (
     COUNTED,
@@ -34,20 +35,13 @@ from ciguard.report.answer import (
     status_line,
     whose_text,
 )
-from ciguard.report.view import first_line
+from ciguard.report.view import ReportData, first_line
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.whose import Answer, PastRun
-    from ciguard.guard.verdict import Failure, Finding, Missing
-    from ciguard.history.file import History, Values
-    from ciguard.history.runs import HistoryRun
     from ciguard.render.links import Links
-    from ciguard.report.view import ReportData
 
 MAX_TESTS: Final = 20
 MAX_NAMED: Final = 10  # tests of an error, runs of a test

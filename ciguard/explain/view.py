@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.document import Bullets, Code, Headline, Item, Paragraph, Section, identifier
+from ciguard.document import Block, Bullets, Code, Headline, Item, Paragraph, Section, identifier
 from ciguard.render.plaintext import as_text
 from ciguard.text import spell_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ciguard.document import Block
     from ciguard.explain.explanation import Explanation
 
 SCHEMA: Final = 1

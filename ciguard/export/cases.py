@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -16,8 +17,6 @@ from ciguard.model.plan import repository_path
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ciguard.guard.verdict import Verdict
 
 

@@ -7,6 +7,7 @@ are elements of Surefire, and properties `dd_tags[...]` are those of Datadog.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
@@ -14,8 +15,6 @@ from xml.etree import ElementTree as ET
 from ciguard.export.cases import Combination, ExportedCase, count_outcomes, status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ciguard.model import Result
 
 NO_RESULT: Final = "ciguard:no-result"

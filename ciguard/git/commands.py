@@ -9,14 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import InputError, RemoteError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TRANSFER_S: Final = 300.0  # 100 MB, GitHub's limit of a file, at 3 Mbit/s
 STALL_TIMEOUT_S: Final = 30  # without a byte; git itself has no such limit

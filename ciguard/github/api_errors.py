@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import RemoteError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 STORAGE: Final = "GitHub's storage"  # instead of its address, which grants access for a minute
 

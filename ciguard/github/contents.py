@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -16,8 +17,6 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import Content, GitHubJson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.github.client import GitHub
 
 MAX_ENTRIES: Final = 1_000  # entries of a folder; GitHub cuts longer lists without a sign

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pydantic
 
@@ -20,10 +21,6 @@ from ciguard.errors import CiguardError, InputError, combine
 from ciguard.github.models import Event, FinishedRun
 from ciguard.github.repository_ref import API_URL, REPOSITORY, SERVER_URL, is_address
 from ciguard.model.jobs import is_github_actions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 _SHA: Final = re.compile(r"[0-9a-f]{0,64}")  # act and tests shorten it
 _INTEGER: Final = re.compile(r"(?:0*[1-9][0-9]*)?")

@@ -7,14 +7,12 @@ Source: docs.github.com, "Getting started with the REST API" (an Enterprise Serv
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 API_URL: Final = "https://api.github.com"
 SERVER_URL: Final = "https://github.com"

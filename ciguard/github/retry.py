@@ -6,15 +6,12 @@ Source: docs.github.com, "Rate limits for the REST API", "Exceeding the rate lim
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stamina import retry_context
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 __all__ = ["RetryPolicy", "rate_limit_wait_s", "retry_context", "server_time_s"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from ciguard.github.models import (
     Artifact,
     Branch,
     Comparison,
+    FinishedRun,
     JobAnnotation,
     PullRequest,
     RunJob,
@@ -29,10 +31,7 @@ from ciguard.github.models import (
 from ciguard.model.jobs import LOG_TAIL_BYTES, Job, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from ciguard.github.client import GitHub
-    from ciguard.github.models import FinishedRun
     from ciguard.github.repository_ref import RepositoryRef
 
 T = TypeVar("T")

@@ -6,6 +6,7 @@ result, and only `verdict`, `complete` and `headline` are set if the run could n
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -18,8 +19,6 @@ from ciguard.render.notes import name_shards
 from ciguard.text import name_some, one_line, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.guard.verdict import FailureGroup, Finding, Verdict
 
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step

@@ -7,6 +7,7 @@ a text or a measurement; without one the ending is unknown. docs/reference/endin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -28,8 +29,6 @@ from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from ciguard.model import Ending, Record, UnitKey
     from ciguard.model.jobs import Job
 

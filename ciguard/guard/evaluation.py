@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial, wraps
@@ -42,24 +43,20 @@ from ciguard.guard.policy import (
 )
 from ciguard.guard.prove import check_unknown_shards, check_unread_files, prove
 from ciguard.guard.wording import LEFT_OUT, WITHOUT_HISTORY
-from ciguard.model import repository_path
+from ciguard.model import Plan, Record, UnitKey, repository_path
 from ciguard.model.listings import file_of_unit
 from ciguard.sources import local
-from ciguard.sources.inputs import RUN_HELP, RunInputs, Sources
+from ciguard.sources.inputs import RUN_HELP, RunInputs, Sources, SubjectRun
 from ciguard.sources.repository_files import changed_files
 from ciguard.text import annotation, one_line, step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from ciguard.codec.coverage_file import Coverage
     from ciguard.config.invocation import Invocation
     from ciguard.guard.record_selection import Selection
     from ciguard.guard.verdict import Finding, Policy, Verdict
     from ciguard.history.file import History
     from ciguard.history.stores import LoadedHistory
-    from ciguard.model import Plan, Record, UnitKey
-    from ciguard.sources.inputs import SubjectRun
 
 MAX_COMPARED: Final = 100  # files with lost cases; each may cost a request
 _OPTIONS: Final = (

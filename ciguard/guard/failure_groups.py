@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count, zip_longest
@@ -21,8 +22,6 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of, one_line, whole_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.model import Ending, Result, Suite, UnitKey
 
 HEAD_CHARS: Final = 200  # of a message: its exception is within them

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -33,9 +35,6 @@ from ciguard.model.shard_names import ends_with
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from ciguard.model import Plan, Record, Shard
 
 T = TypeVar("T")

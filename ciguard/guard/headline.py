@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,6 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
 MAX_SHARDS: Final = 3  # that the headline names; the rest is counted

@@ -9,25 +9,22 @@ import math
 import posixpath
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.guard.verdict import Finding, Level, Policy
-from ciguard.model import Plan, UnitKey, count_units
+from ciguard.guard.verdict import Failure, Finding, Level, Policy
+from ciguard.model import Plan, Record, UnitKey, count_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.plan import OF_LIST, OF_RESULTS
 from ciguard.run.frameworks.node import path_of
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from ciguard.guard.legs import LegResult
-    from ciguard.guard.verdict import Failure
     from ciguard.history.query import LastShard, StableCases
     from ciguard.history.runs import HistoryRun
-    from ciguard.model import Record
     from ciguard.model.attempts import UnitResult
     from ciguard.model.listings import ListedPlan
 

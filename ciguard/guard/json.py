@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +11,6 @@ from ciguard.guard.headline import headline
 from ciguard.guard.log_patterns import allocation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
     from ciguard.model import CaseKey, Result
     from ciguard.model.machine_use import MachineUse

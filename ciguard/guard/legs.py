@@ -9,6 +9,8 @@ results prove nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -35,9 +37,6 @@ from ciguard.render.notes import Note
 from ciguard.text import last_line, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from ciguard.guard.diagnosis import JobEvidence
     from ciguard.model import Ending, EventLine, Plan, ProcessEndLine, ProcessLine, Record, Shard
 

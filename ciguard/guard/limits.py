@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.guard.verdict import Finding, Limit
+from ciguard.guard.verdict import Finding, Level, Limit, Policy
 from ciguard.model.plan import excluding_pattern
 from ciguard.text import case_name, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.codec.coverage_file import Coverage
-    from ciguard.guard.verdict import Level, Policy
     from ciguard.model import Plan, Result, UnitKey
     from ciguard.model.attempts import UnitResult
 

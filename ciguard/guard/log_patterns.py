@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -19,17 +20,13 @@ from ciguard.logs.job_steps import find_steps
 from ciguard.logs.pattern_table import PATTERNS as TABLE
 from ciguard.logs.pattern_table import endings
 from ciguard.logs.values import UNPLACED, LogValue
-from ciguard.model import MEMORY_ENDINGS
-from ciguard.model.jobs import LOG_TAIL_BYTES
+from ciguard.model import MEMORY_ENDINGS, Ending, Result
+from ciguard.model.jobs import LOG_TAIL_BYTES, Step
 from ciguard.render.notes import Note
 from ciguard.text import COLOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from ciguard.logs.log_reader import LogReader
-    from ciguard.model import Ending, Result
-    from ciguard.model.jobs import Step
 
 ARTIFACT_NAME: Final = re.compile(
     next(row.pattern for row in TABLE if row.name == "actions.artifact_name")

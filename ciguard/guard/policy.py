@@ -6,6 +6,7 @@ pass any other. A command makes the `RunContext` of folder and environment, a se
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -23,8 +24,6 @@ from ciguard.model import FAIL_CONDITIONS, CaseKey, Plan, Suite, UnitKey
 from ciguard.sources.repository_files import CheckoutFiles, RepositoryFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
     from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.history.file import History

@@ -7,6 +7,8 @@ can detect its own absence. Failures that the quarantine or the base excuses do 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -49,9 +51,6 @@ from ciguard.render.notes import Note
 from ciguard.text import MAX_NAMED, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from ciguard.guard.record_selection import Selection
     from ciguard.model.attempts import Status, UnitResult
 

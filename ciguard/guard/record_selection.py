@@ -6,6 +6,8 @@ finding and never counts; of the others that of the attempt in which the job ran
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +16,6 @@ from ciguard.guard.verdict import Finding
 from ciguard.render.notes import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from ciguard.model import Plan, Record, ShardLine
 
     _Foreign = tuple[str, Note]  # of a record that does not count: its shard, and the reason

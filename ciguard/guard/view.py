@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -58,8 +59,6 @@ from ciguard.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from ciguard.document import Block, Row, Span
     from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Leg, Verdict
     from ciguard.model import CaseKey, Ending, Result, Suite, UnitKey

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.document import Bullets, Item, Paragraph
+from ciguard.document import Block, Bullets, Item, Paragraph
 from ciguard.history.query import SKIPPED, BaseQuery, days_since_execution
 from ciguard.text import case_name, count_of, name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from ciguard.document import Block
     from ciguard.history.file import History
     from ciguard.history.runs import HistoryRun
     from ciguard.model import CaseKey, Record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from functools import reduce
 from io import BytesIO
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -56,9 +58,6 @@ from ciguard.sources.repository_files import CheckoutFiles
 from ciguard.text import count_of, one_line, step_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun

@@ -5,12 +5,10 @@ Timeouts of sockets limit neither a name lookup nor the sum over an answer that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import TypeVar
 
 T = TypeVar("T")
 

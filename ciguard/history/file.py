@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import islice
 from operator import attrgetter, lt
@@ -32,15 +33,12 @@ from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.metric_series import MetricSeries, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
-from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, STANDINGS, CaseKey
+from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, STANDINGS, CaseKey, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.codec.columns import Integers
-    from ciguard.model import Result
 
 HISTORY_SCHEMA: Final = 2
 # Values of a key: enough for a baseline; older ones were measured on another program.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import compress, groupby, islice
@@ -44,8 +45,6 @@ from ciguard.model.record import newest_by_shard
 from ciguard.model.standing import standing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.model import MetricLine, Plan, ProcessEndLine, ProcessLine, Shard, Standing

@@ -19,6 +19,7 @@ counts remain. Old runs are the exception:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,8 +46,6 @@ from ciguard.model.attempts import severity
 from ciguard.model.record import largest_by_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.history.query import Flags, Positions

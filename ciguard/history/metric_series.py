@@ -11,6 +11,7 @@ back.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -20,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ciguard.model import MetricLine
 
     MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]  # name, unit, key

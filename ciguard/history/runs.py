@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from ciguard.codec.coverage_file import Coverage
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each, expect_list
 from ciguard.model import ENDINGS, Ending, Runner, UnitCount, UnitKey
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Time of a run without one: before all dated runs, which are therefore kept longer.
 UNDATED: Final = datetime.min.replace(tzinfo=UTC)

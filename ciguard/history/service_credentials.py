@@ -5,8 +5,9 @@ Source: docs.github.com, "OpenID Connect reference", "Methods for requesting the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,9 +15,6 @@ import httpx
 from ciguard.errors import RemoteError
 from ciguard.history.daemon_thread import in_thread
 from ciguard.model.service_address import BEARER_TOKEN, REQUEST_TOKEN, REQUEST_URL, is_safe
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TOKEN_VARIABLE: Final = "CIGUARD_HISTORY_TOKEN"
 REQUEST_S: Final = 2.0

@@ -12,8 +12,10 @@ import hashlib
 import json
 import shlex
 import stat
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
 from ciguard.errors import CiguardError, InputError, RemoteError, UsageError
 from ciguard.git.commands import without_secrets
@@ -23,10 +25,6 @@ from ciguard.history.file import FILE_NAME, DamagedHistory, History, NotAHistory
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import count_without_room
 from ciguard.sources import local
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 class ReadableStore(Protocol):

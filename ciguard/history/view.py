@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.document import Block, Column, Paragraph, Table
-from ciguard.history.runs import UNDATED
+from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.text import count_of, one_line, size
 
 if TYPE_CHECKING:
     from ciguard.history.file import History
-    from ciguard.history.runs import HistoryRun
 
 _COLUMNS: Final = (
     Column("run", "right"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,9 +25,6 @@ from ciguard.workflow.test_commands import FoundStep, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
     from ciguard.config.file import Config
 
 MAX_CHOICES: Final = 5

@@ -6,17 +6,20 @@ import difflib
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from ciguard import console
-from ciguard.config.file import FILE
+from ciguard.config.file import FILE, Config
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.candidates import (
     MAX_CHOICES,
     SEPARATE,
+    Candidate,
     choose_candidate,
     find_candidates,
     find_same_checks,
@@ -30,12 +33,7 @@ from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.movable_job import BY_HAND, NotMovable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
-    from ciguard.init.candidates import Candidate
 
     Target = tuple[str, str, str]  # path of the workflow, job, step
 

@@ -9,17 +9,13 @@ words, nothing is evaluated. A gate of a later job stays: it gets the data of al
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
 
-from ciguard.workflow.movable_job import NotMovable, shorten
+from ciguard.workflow.movable_job import MovableJob, NotMovable, shorten
 from ciguard.workflow.positions import Edit
 from ciguard.workflow.test_commands import PYTEST, RULE, package_scripts, split_commands
 from ciguard.workflow.yaml_values import steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from ciguard.workflow.movable_job import MovableJob
 
 FIX: Final = (
     "remove the gate, and run init again; [coverage] in ciguard.toml can have one minimum of all "

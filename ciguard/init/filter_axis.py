@@ -7,8 +7,9 @@ shard takes the place of the axis.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
@@ -22,9 +23,6 @@ from ciguard.workflow.movable_job import BY_HAND, MovableJob, NotMovable, load_e
 from ciguard.workflow.positions import Edit, SourceText, find_entry, is_block, is_comment
 from ciguard.workflow.test_commands import LIST_COMMANDS, TASK_RUNNERS, expand_lists, split_commands
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 # Options of a filter -> text between filters of which each may select a test.
 UNIONS: Final = {

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from ciguard.config.file import FILE, FILES, Config, configured_by
 from ciguard.errors import InputError, UsageError
@@ -38,11 +40,6 @@ from ciguard.sources import local
 from ciguard.text import count_of
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.job_templates import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"

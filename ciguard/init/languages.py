@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
@@ -21,8 +22,6 @@ from ciguard.workflow.job_templates import ACTIONS, quoted
 from ciguard.workflow.test_commands import NODE_RUNNER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
     _Call = tuple[tuple[str, ...], Mapping[str, str]]  # arguments after the program, variables
 
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)

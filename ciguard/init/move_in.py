@@ -8,16 +8,18 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from ciguard.audit.result_options import RESULT_OPTIONS
-from ciguard.config.file import FILE, configured_by
+from ciguard.config.file import FILE, Config, configured_by
 from ciguard.config.suites import coverage_format
 from ciguard.errors import InputError, UsageError
-from ciguard.init.coverage_gates import find_gate
+from ciguard.init.coverage_gates import MovedGate, find_gate
 from ciguard.init.filter_axis import matrix_without_filters, without_filter_axis
 from ciguard.init.generated_files import (
     WORKFLOW_FILE,
@@ -43,6 +45,7 @@ from ciguard.workflow.argument_list import split_argument_list
 from ciguard.workflow.check_names import report_check
 from ciguard.workflow.movable_job import (
     BY_HAND,
+    MovableJob,
     NotMovable,
     collected,
     read_job,
@@ -59,17 +62,8 @@ from ciguard.workflow.result_upload import (
     written_files,
 )
 from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job, repin, suite_of
-from ciguard.workflow.test_commands import UNKNOWN, find_test_steps, only_file, read_tasks
+from ciguard.workflow.test_commands import UNKNOWN, Tasks, find_test_steps, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, load, needs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ciguard.config.file import Config
-    from ciguard.init.coverage_gates import MovedGate
-    from ciguard.workflow.movable_job import MovableJob
-    from ciguard.workflow.test_commands import Tasks
 
 SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
 ADD_SUITE: Final = "in ciguard.toml, write into [suite.{}]: framework = {}"

@@ -6,6 +6,7 @@ workflow that runs the tests by these tools can be moved.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,6 @@ from ciguard.init.toolchains import declares_tests, project_table, uses_poetry, 
 from ciguard.workflow.job_templates import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from ciguard.run.frameworks.base import Framework
 
 

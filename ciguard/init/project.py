@@ -6,6 +6,7 @@ The input is names and texts of files. A monorepo has a suite and an environment
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
@@ -31,8 +32,6 @@ from ciguard.init.workflow_files import StarterSuite
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from ciguard.run.frameworks.base import Framework
 
 # The files whose text is read; of all other files, only the name is used.

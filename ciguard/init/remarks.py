@@ -6,6 +6,7 @@ Lines are those of the workflow before the move.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -15,10 +16,11 @@ from ciguard.text import count_of
 from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations, guarded_jobs
 from ciguard.workflow.conditions import runs_on_push
 from ciguard.workflow.matrix import SHARD, read_matrix
-from ciguard.workflow.movable_job import find_movable_steps, shorten
+from ciguard.workflow.movable_job import MovableJob, find_movable_steps, shorten
 from ciguard.workflow.result_upload import find_downloads
 from ciguard.workflow.rewrite import DATA_FILE, MERGE, data_file_uses
 from ciguard.workflow.test_commands import (
+    Tasks,
     find_test_steps,
     package_scripts,
     split_commands,
@@ -27,12 +29,8 @@ from ciguard.workflow.test_commands import (
 from ciguard.workflow.yaml_values import needs_of, run_defaults_of, steps_of, triggers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from ciguard.config.file import Config
     from ciguard.run.frameworks.base import Framework
-    from ciguard.workflow.movable_job import MovableJob
-    from ciguard.workflow.test_commands import Tasks
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; "
 NO_SPLIT: Final = (

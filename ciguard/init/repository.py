@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import ownership_problem
 from ciguard.git.commands import answer_of, output_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 COMMON_BRANCHES: Final = ("main", "master")
 # Folders of packages: files there are not the project's, also if .gitignore does not name them.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.audit.filters.vstest import WITH_VALUE
 from ciguard.errors import UsageError
@@ -18,9 +19,6 @@ from ciguard.workflow.matrix import EXPRESSION, fill, read_matrix
 from ciguard.workflow.movable_job import MovableJob, NotMovable, shorten
 from ciguard.workflow.test_commands import RULE, is_assignment, split_commands
 from ciguard.workflow.yaml_values import get
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _VARIABLE: Final = re.compile(r"\$[({]?(\w+)[)}]?")
 _FLAG: Final = re.compile(r"(?:^|')-\w")  # in a value, or in a text of its expression

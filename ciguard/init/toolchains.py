@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +18,6 @@ from ciguard.errors import InputError
 from ciguard.workflow.job_templates import ACTIONS, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from ciguard.run.frameworks.base import Framework
 
 TOP: Final = "."

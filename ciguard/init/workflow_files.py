@@ -6,8 +6,9 @@ import math
 import re
 import textwrap
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import yaml
 
@@ -18,9 +19,6 @@ from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.workflow.check_names import CHECK
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MAX_STEPS: Final = 20  # each needs an artifact
 _SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")

@@ -6,15 +6,13 @@ Sources: openxla/xla (hlo_rematerialization.cc, slow_operation_alarm.cc), tsl/fr
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.logs.pattern import LogPattern, out_of_memory, suspected_oom
+from ciguard.logs.pattern import Better, LogPattern, out_of_memory, suspected_oom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ciguard.logs.pattern import Better
     from ciguard.logs.values import LogValue
 
 ALLOCATOR: Final = "allocator"

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from ciguard.logs.log_reader import LogReading
     from ciguard.logs.values import Place
     from ciguard.model.jobs import Step

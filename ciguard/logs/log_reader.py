@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -20,8 +21,6 @@ from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import UNPLACED, KeyField, LogValue, NotANumber, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.logs.pattern import LogPattern
 
 BLOCK_BYTES: Final = 1 << 16

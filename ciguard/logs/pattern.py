@@ -10,6 +10,7 @@ A pattern is written in the syntax that RE2 and `re` share. Its groups have thes
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Literal
@@ -17,8 +18,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from ciguard.logs.values import KeyField, Kind, LogValue, NotANumber, Place, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from ciguard.model import Ending
 
 Better = Literal["lower", "higher", ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -10,8 +11,6 @@ from ciguard.logs import accelerator_patterns, actions_patterns, framework_patte
 from ciguard.logs.accelerator_patterns import SHARE, TRANSIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from ciguard.logs.pattern import Better, LogPattern
     from ciguard.model import Ending
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Final
@@ -15,8 +16,6 @@ from typing import IO, TYPE_CHECKING, Final
 from ciguard.model import MetricLine, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from ciguard.logs.log_reader import LogReader
     from ciguard.logs.pattern import LogPattern
     from ciguard.logs.values import LogValue

@@ -9,11 +9,10 @@ of both tables. Pure, and Python 3.8.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.model import Ending
 
 MAX_CHARACTERS: Final = 1000  # characters of a message; its start says how the case ended

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
 
-from ciguard.model.record import largest_by_gpu
+from ciguard.model.record import Record, SampleLine, largest_by_gpu
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
-    from ciguard.model.record import Record, SampleLine
-
     Execution = tuple[int | None, str, str, str]  # process, suite, variant, unit
 
 MAX_NAMES: Final = 64  # of processes in a sample; a record may be forged

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Final, Iterable, Mapping, Sequence, Tuple
 
 from ciguard.model.attempts import classify_result
 from ciguard.model.machine_use import execution_spans
-from ciguard.model.plan import Plan, PlannedUnit, shard_of_block
+from ciguard.model.plan import Plan, PlannedUnit, Shard, shard_of_block
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
-    from ciguard.model.plan import Shard
     from ciguard.model.record import Record
 
 Span = Tuple[float, float]

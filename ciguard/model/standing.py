@@ -10,10 +10,9 @@ from collections import defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence
 
-from ciguard.model.record import Result, StartLine
+from ciguard.model.record import Line, Record, Result, StartLine
 
 if TYPE_CHECKING:
-    from ciguard.model.record import Line, Record
     from ciguard.model.types import Standing
 
     StandingOf = Callable[[Result], Optional[Standing]]

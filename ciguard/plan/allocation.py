@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +28,6 @@ from ciguard.run.frameworks.registry import framework
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ciguard.plan.problem import PackingProblem, PlanOptions, ProblemBuilder
 
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: a unit of this share limits the number of shards

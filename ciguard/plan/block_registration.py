@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -22,8 +23,6 @@ from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.github.events import ActionsRun
     from ciguard.model import Plan
 

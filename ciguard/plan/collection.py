@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,6 @@ from ciguard.run.frameworks.registry import framework
 from ciguard.run.plugin_files import extract_plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.model import Suite
     from ciguard.run.frameworks.base import Framework, Listing
 

@@ -6,6 +6,7 @@ The scope of a plan is what the command line names: suites, pools, a matrix, a l
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files as resources
@@ -20,7 +21,7 @@ from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.config.declared_memory import match_needs
-from ciguard.config.file import FILES, describe_mistake, parse
+from ciguard.config.file import FILES, Config, describe_mistake, parse
 from ciguard.config.options import format_option
 from ciguard.config.sections import NewTestsConfig, PlanConfig
 from ciguard.config.suites import (
@@ -39,7 +40,7 @@ from ciguard.errors import CiguardError, ExitCode, InputError, RemoteError, Usag
 from ciguard.git.checkout import Checkout
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.stores import load_optional
-from ciguard.model import DRILL_KINDS, DrillKind, LegPolicy, PlanNote, Suite
+from ciguard.model import DRILL_KINDS, CaseKey, DrillKind, LegPolicy, PlanNote, Pool, Suite
 from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.allocation import first_listing_shards
@@ -47,7 +48,7 @@ from ciguard.plan.collection import collect_suites, matching_files, reject_multi
 from ciguard.plan.declared_needs import DeclaredNeeds
 from ciguard.plan.external_timings import external_timings, timed_units
 from ciguard.plan.fixed_shards import FixedAssignment, fixed_assignment, plan_fixed
-from ciguard.plan.history_inputs import history_notes, past_units, read_past
+from ciguard.plan.history_inputs import Past, history_notes, past_units, read_past
 from ciguard.plan.inventory import Inventory, file_of, inventory, reject_duplicates
 from ciguard.plan.new_tests import mark_units, read_diff
 from ciguard.plan.outputs import (
@@ -79,14 +80,9 @@ from ciguard.text import annotation, step_outputs
 from ciguard.workflow.matrix import Combination, read_matrix, take_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.config.file import Config
     from ciguard.config.invocation import Invocation
     from ciguard.github.events import ActionsRun
-    from ciguard.model import CaseKey, Pool
-    from ciguard.plan.history_inputs import Past
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from ciguard.model import PlanNote, Shard, UnitKey
 from ciguard.plan.estimates import Estimates, Observations, largest_peaks, peak_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.config.declared_memory import Need
 
 MIN_PEAKS: Final = 3  # so many measured peaks of a unit replace its declared one

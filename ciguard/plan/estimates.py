@@ -8,6 +8,7 @@ short. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,6 @@ from ciguard.plan.risk import UnitMemory
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]

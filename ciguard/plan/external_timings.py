@@ -6,8 +6,10 @@ are of no suite: each variant of a suite takes the times of the names that match
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from posixpath import relpath
 from typing import TYPE_CHECKING, Final
 
@@ -19,16 +21,12 @@ from ciguard.errors import CiguardError
 from ciguard.history.file import History
 from ciguard.history.merge import merge
 from ciguard.history.stores import COPY, TIMINGS, LoadedHistory, load_optional
-from ciguard.model import CaseKey
+from ciguard.model import CaseKey, Suite
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from ciguard.codec.results.base import ExternalName
-    from ciguard.model import Suite
     from ciguard.run.frameworks.base import Framework
 
 # Files with times of tests that repositories keep: of tools that split tests, results of runs.

@@ -8,6 +8,7 @@ process for each of its suites and variants, and of the leg's own overhead.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from ciguard.plan.warnings import plan_warnings
 from ciguard.text import count_of, name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.plan.planner import PlanResult, Provenance
     from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions

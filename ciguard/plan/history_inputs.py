@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import join, normpath
 from statistics import median
@@ -59,8 +60,6 @@ from ciguard.plan.time_limits import TimeoutRule, max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.history.stores import LoadedHistory

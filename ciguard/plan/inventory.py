@@ -10,6 +10,7 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from posixpath import dirname, splitext
@@ -21,8 +22,6 @@ from ciguard.model.plan import excluding_pattern, exclusion_rule
 from ciguard.text import name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.history.query import BaseUnitCount
 

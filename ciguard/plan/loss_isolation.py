@@ -9,6 +9,7 @@ stops no other unit.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,6 @@ import numpy as np
 from ciguard.history.query import in_complete_leg, is_censored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.history.file import History

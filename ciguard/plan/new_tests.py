@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from posixpath import dirname
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import repository_path
+from ciguard.model import CaseKey, repository_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from ciguard.git.checkout import ChangedFile
-    from ciguard.model import CaseKey
     from ciguard.plan.problem import PlanInputs
 
 # All tests of a larger Python file, or of each file of a larger change, count as changed.

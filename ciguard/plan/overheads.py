@@ -10,6 +10,7 @@ legs that ended by themselves; start and end of a process belong to its suite.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -19,8 +20,6 @@ import numpy as np
 from ciguard.history.query import DIED, all_legs, group_bounds, in_complete_leg, leg_positions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.history.file import History

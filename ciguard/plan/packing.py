@@ -12,12 +12,11 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import insort
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
-
     # Names the group of a unit; None for a unit that is in no group.
     GroupKey = Callable[[int], Hashable | None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
@@ -42,8 +43,6 @@ from ciguard.run.policy.state import State
 from ciguard.run.policy.workers import exceeds_side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ciguard.history.query import BaseUnitCount
     from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
 

@@ -13,6 +13,7 @@ unmeasured units was tried and made the makespan 2 % longer: some runs have too 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -24,8 +25,6 @@ from ciguard.plan.risk import WallTimeSpread, overrun_probability
 from ciguard.run.policy.simulate import simulate_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ciguard.plan.problem import PackingProblem
 
 # Chosen on half of the real recordings, judged on the others: `benchmarks/moved_blocks.py`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat, takewhile
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.model import LegPolicy, PlannedUnit, Pool, Suite
+from ciguard.model import LegPolicy, PlannedUnit, Pool, Suite, UnitKey
 from ciguard.plan.declared_needs import NO_NEEDS, DeclaredNeeds
 from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.packing import Costs, form_groups, lower_bound_s
@@ -29,11 +30,8 @@ from ciguard.plan.risk import (
 from ciguard.plan.shard_memory import NO_PAST_SHARDS, PastShards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
-    from ciguard.model import UnitKey
     from ciguard.plan.estimates import Estimates
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.loss_isolation import CandidateSet

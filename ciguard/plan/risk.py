@@ -7,6 +7,7 @@ processes hold is one *moment*: expected bytes and their variance. Pure.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,8 +18,6 @@ from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from ciguard.model import PlannedUnit, Pool, Shard, Suite

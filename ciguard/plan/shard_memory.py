@@ -11,21 +11,19 @@ or starts beside its tests is often in one shard only.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.history.file import CODE_NAMES
+from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.query import all_legs, leg_positions
 from ciguard.plan.risk import Moments, any_overrun_probability, moments_of_leg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
-    from ciguard.history.file import History
     from ciguard.model import Shard, Suite, UnitKey
     from ciguard.plan.estimates import Estimates
 

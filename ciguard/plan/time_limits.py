@@ -6,6 +6,7 @@ deadline. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from ciguard.model.jobs import whole_minutes
 from ciguard.model.plan import deadline_within
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.history.file import History
     from ciguard.plan.estimates import Observations
     from ciguard.plan.inventory import Inventory

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.document import (
     Block,
     Bullets,
     Code,
     Column,
+    Content,
     Facts,
     Headline,
     Item,
+    Row,
     Section,
     Strong,
     Table,
     identifier,
     join,
 )
-from ciguard.model import UnitKey
+from ciguard.model import (
+    CulpritCandidate,
+    Plan,
+    PlannedUnit,
+    PlanNote,
+    PlanNoteKind,
+    Prediction,
+    Shard,
+    UnitKey,
+)
 from ciguard.text import (
     ID_WIDTH,
     MAX_NAMED,
@@ -34,20 +46,6 @@ from ciguard.text import (
     size,
     whole_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ciguard.document import Content, Row
-    from ciguard.model import (
-        CulpritCandidate,
-        Plan,
-        PlannedUnit,
-        PlanNote,
-        PlanNoteKind,
-        Prediction,
-        Shard,
-    )
 
 MIN_MEASURED_RATIO: Final = 0.5  # of a shard's tests: with fewer, its peak is a lower bound
 SMALL_RISK: Final = 0.001  # smaller ones cannot be validated by runs

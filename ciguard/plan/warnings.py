@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from ciguard.model import Plan, PlanNote, Shard
 from ciguard.plan.allocation import cost_of, walls_of
 from ciguard.plan.problem import RELATIVE_TOLERANCE
 from ciguard.plan.risk import WallTimeSpread, limit_for_risk, over_budget, overrun_probability
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 NAMING_RATIO: Final = 0.5  # of the longest test: shorter tests are not named
 DIGITS: Final = 6

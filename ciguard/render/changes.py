@@ -5,13 +5,11 @@ The ratio to a small value tells nothing: 4 KiB -> 99.9 MiB is "+99.9 MiB", not 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.text import duration, one_line, size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 # By unit: a change from a smaller value is an amount; of percents, points.
 RATIO_FLOOR: Final[Mapping[str, float]] = {"bytes": 16 * 2**20, "s": 0.1, "%": float("inf")}

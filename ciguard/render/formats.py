@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from ciguard.document import Block, Cell, Headline, cell_content, first_line, plain, spans, visible
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import ROWS, as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HTML_ROWS: Final = 500  # of a table without scripts: more of them are not read
 MAX_ROWS: Final = 200_000  # with scripts: a fork's records may have any number

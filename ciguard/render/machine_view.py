@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import duration, peak_text, size, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ciguard.model import UnitKey
     from ciguard.model.machine_use import MachineUse, MemoryMoment
     from ciguard.render.links import Links

@@ -7,6 +7,7 @@ them. No text is cut in its middle, and the headline always stays.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +34,6 @@ from ciguard.document import (
 from ciguard.text import code, count_of, escaped, linked, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from ciguard.document import Block, Content, Item, Span, State, Table
 
 ROWS: Final = (200, 50, 15)  # of a table, tried in this order

@@ -6,15 +6,13 @@ Each verb has its own table of sentences (`Words`) by kind, such as guard/wordin
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from signal import Signals
 from string import Formatter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ciguard.text import MAX_NAMED, count_of, duration, name_some, one_line, size
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MAX_CHARS: Final = 400  # of a foreign text in a sentence
 _MESSAGES: Final = ("error", "advice", "output")  # facts of foreign text; spaces are merged

@@ -7,15 +7,19 @@ entries: the first cell on a line, the others below it.
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from ciguard.document import (
+    Block,
     Bullets,
     Chart,
     Code,
+    Content,
     Details,
     Facts,
     Headline,
+    Item,
     Link,
     Listing,
     Paragraph,
@@ -27,11 +31,6 @@ from ciguard.document import (
     visible,
 )
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ciguard.document import Block, Content, Item
 
 COLUMNS: Final = 80
 ROWS: Final = 20  # of a table or a list; the JSON has all rows

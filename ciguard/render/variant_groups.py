@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ciguard.document import Link, Span, join
 from ciguard.text import MAX_NAMED, count_of, name_some, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from ciguard.model import CaseKey, Suite, UnitKey
     from ciguard.render.links import Links
 

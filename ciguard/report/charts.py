@@ -6,6 +6,7 @@ A chart has a title, a sentence and shapes in its own units; a template adds col
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,6 @@ from ciguard.model.record import newest_by_shard
 from ciguard.text import distinct_lines, duration, one_line, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from ciguard.guard.verdict import Leg
     from ciguard.model import Plan, Record, SampleLine
 

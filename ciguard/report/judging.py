@@ -5,6 +5,7 @@ The module reads no environment, checkout or folder: `RunContext` has these.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,8 @@ from ciguard.config.file import metric_directions
 from ciguard.config.suites import HOSTED
 from ciguard.errors import CiguardError, RemoteError
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
-from ciguard.guard.policy import base_query
-from ciguard.history.age import age_of_green, listed_cases
+from ciguard.guard.policy import RunContext, base_query
+from ciguard.history.age import AgeOfGreen, age_of_green, listed_cases
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
 from ciguard.render.links import NO_LINKS, Links
@@ -27,14 +28,11 @@ from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
 from ciguard.sources.previous_run import load_previous_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob
-    from ciguard.guard.policy import RunContext
-    from ciguard.history.age import AgeOfGreen
     from ciguard.history.file import History
     from ciguard.model import Plan, Record
     from ciguard.sources.inputs import RunInputs, SubjectRun

@@ -6,6 +6,7 @@ may not write becomes a note of the job's summary, and the verdict stays the sam
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -26,8 +27,6 @@ from ciguard.report.view import Report, ReportData, links_of_run
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from ciguard.github.models import Account
     from ciguard.guard.annotations_and_outputs import Annotation
     from ciguard.report.sticky_texts import StickyText

@@ -10,6 +10,7 @@ removed, is closed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
@@ -19,8 +20,6 @@ from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.models import Account, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from ciguard.github.client import GitHub
 
 MAX_CHARS: Final = 65_536  # GitHub's limit for a comment; over it: 422 "Body is too long"

@@ -5,6 +5,7 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -38,8 +39,6 @@ from ciguard.report.answer import (
 from ciguard.report.runner_sizing import RunnerUse, runners_section
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span, State
     from ciguard.errors import CiguardError, InputError

@@ -6,14 +6,11 @@ The zip file of a leg does not have this module, as it has no click.
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
 from ciguard.run.__main__ import run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class _Unchanged(click.Command):

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.record.lines import encode
 from ciguard.errors import UsageError
-from ciguard.model import EventLine, StartLine
+from ciguard.model import EventLine, Plan, StartLine, Suite
 from ciguard.run.frameworks.base import Invocation, ProcessFiles
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import unit_name
 
 if TYPE_CHECKING:
-    from ciguard.model import Plan, Suite
     from ciguard.run.platforms.base import Headroom, MachineMemory
     from ciguard.run.supervisor import LegSpec
 

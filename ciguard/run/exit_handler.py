@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Callable, Dict, Final, List, Sequence, Set, Tuple
 
-from ciguard.model import Ending, EventLine, Line, ProcessEndLine, Result, UnitKey
+from ciguard.model import Ending, EventKind, EventLine, Line, ProcessEndLine, Result, UnitKey
 from ciguard.model.failure_texts import memory_failure
 from ciguard.model.types import AFTER_TESTS_S
 from ciguard.run.output.view import (
@@ -34,7 +34,6 @@ from ciguard.run.result_collector import FILE, ResultCollector
 from ciguard.text import count_of, last_error_line, unit_name
 
 if TYPE_CHECKING:
-    from ciguard.model import EventKind
     from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.memory.sampler import MemorySampler
     from ciguard.run.output.leg_console import Console

@@ -12,7 +12,7 @@ import os
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, List, Mapping, Sequence, Tuple
 
 from ciguard.errors import InputError
 from ciguard.model import SLOTS, EventLine, LegPolicy, Plan, Shard, Suite, UnitKey
@@ -27,8 +27,6 @@ from ciguard.run.policy.state import State
 from ciguard.text import count_of, find_named, whole_name
 
 if TYPE_CHECKING:
-    from typing import List, Tuple
-
     from ciguard.run.frameworks.base import ListedUnit
 
 MAX_NAMED: Final = 5  # units in an error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +27,6 @@ from ciguard.sources.local import ReadInputs
 from ciguard.sources.references import RunId, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
     from ciguard.github.run_client import RunClient

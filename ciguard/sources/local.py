@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from glob import glob
@@ -24,8 +25,6 @@ from ciguard.errors import InputError, UsageError
 from ciguard.logs.process_logs import ProcessLogs, is_process_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.codec.coverage_file import Coverage
     from ciguard.model import Plan, Record
 

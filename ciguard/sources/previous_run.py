@@ -6,6 +6,7 @@ A change that both runs show is confirmed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from ciguard.model.machine_use import machine_use
 from ciguard.sources.artifacts import RunArtifacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from ciguard.github.events import ActionsRun
 
 VALUES: Final = "ciguard-values-"

@@ -6,6 +6,7 @@ All commands use it. References that a history can resolve are resolved by the c
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -22,18 +23,15 @@ from ciguard.github.repository_ref import (
     resolve_repository,
     token_of,
 )
-from ciguard.model.jobs import last_attempts
+from ciguard.model.jobs import Job, RunArtifact, last_attempts
 from ciguard.sources import local
 from ciguard.sources.references import JobId, PathReference, RunId, checked_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Record
-    from ciguard.model.jobs import Job, RunArtifact
     from ciguard.sources.artifacts import RunArtifacts
 
 T = TypeVar("T")

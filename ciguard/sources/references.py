@@ -14,15 +14,13 @@ An existing path is a path, even if it has another meaning too.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import InputError, UsageError
 from ciguard.github.repository_ref import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 POSSIBLE: Final = (
     "a run id (123456, 123456/2), a run's address, a folder or file of a record, result files "

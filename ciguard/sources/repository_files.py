@@ -5,6 +5,7 @@ A job that only judges needs no checkout, and the service has none.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,6 @@ from ciguard.github.repository_ref import token_of
 from ciguard.sources import local
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from ciguard.github.client import GitHub
     from ciguard.github.contents import CommitTree
     from ciguard.github.events import ActionsRun

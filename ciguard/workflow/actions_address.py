@@ -6,17 +6,15 @@ import contextlib
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import UsageError
 from ciguard.git.commands import output_of
 from ciguard.github.repository_ref import SERVER_URL, parse_remote
 from ciguard.workflow.yaml_values import get
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DISTRIBUTION: Final = "ciguard-shards"
 UNKNOWN_ADDRESS: Final = "OWNER/ciguard@COMMIT"

@@ -7,15 +7,13 @@ Sources: the workflow parser in actions/runner, actions/runner#952.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations, fill
 from ciguard.workflow.yaml_values import get, jobs_of, matrix_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CHECK: Final = "ciguard"  # the check to require
 

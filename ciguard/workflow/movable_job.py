@@ -8,9 +8,10 @@ from __future__ import annotations
 import posixpath
 import re
 import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
@@ -32,9 +33,6 @@ from ciguard.workflow.test_commands import (
     without_retry,
 )
 from ciguard.workflow.yaml_values import jobs_of, load, run_defaults_of, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 PLAN_JOB: Final = "ciguard"
 _ROOT_ACTION: Final = re.compile(r"[\w-]+/ciguard@|\$/$")

@@ -6,16 +6,13 @@ no edit covers stay, with comments, quotes, line ends and a byte order mark.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import yaml
 
 from ciguard.errors import InputError
 from ciguard.workflow.yaml_values import CoreLoader, replace_tabs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True, slots=True)

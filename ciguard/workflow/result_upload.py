@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from ciguard.workflow.test_commands import COVERAGE, RESULTS
+from ciguard.workflow.test_commands import COVERAGE, RESULTS, FoundStep
 from ciguard.workflow.yaml_values import dependents_of, get, jobs_of, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ciguard.workflow.test_commands import FoundStep
 
 _RESULT_SUFFIXES: Final = (".trx", ".xml", ".json")
 # The name of the file in an option of a test command.

@@ -11,9 +11,10 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
@@ -41,9 +42,6 @@ from ciguard.workflow.positions import (
 )
 from ciguard.workflow.result_upload import find_downloads, uploads_artifact
 from ciguard.workflow.yaml_values import get, jobs_of, load, needs_of, run_defaults_of, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MERGE: Final = "merge-multiple"  # an input: files of all artifacts get into one folder
 DATA_FILE: Final = "COVERAGE_FILE"  # the variable by which coverage.py names its data file

@@ -10,15 +10,13 @@ import itertools
 import json
 import re
 import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ciguard.errors import InputError
 from ciguard.workflow.matrix import combinations, fill
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 PYTEST: Final = "pytest"
 UNKNOWN: Final = ""  # tox, make, a script: any framework may run in it

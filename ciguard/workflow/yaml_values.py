@@ -8,14 +8,12 @@ shape. Pure.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import yaml
 
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 MAX_BYTES: Final = 1 << 20  # GitHub's own limit of a workflow file
 MAX_VALUES: Final = 200_000  # with aliases expanded: ten lines of aliases can make a billion values

@@ -7,14 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from act.fake_machine import BIN, NO_NETWORK, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from act.events import pull_request_event
@@ -22,9 +23,6 @@ from ciguard.codec import plan_file
 from ciguard.plan.outputs import as_output, matrix
 from ciguard.workflow.job_templates import ACTIONS
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent

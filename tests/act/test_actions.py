@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from act.fake_machine import COMMIT, OURS, PUSH, ROOT
-
-if TYPE_CHECKING:
-    from act.fake_machine import GitHub, Job, Run
+from act.fake_machine import COMMIT, OURS, PUSH, ROOT, GitHub, Job, Run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 

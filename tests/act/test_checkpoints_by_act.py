@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from act.fake_machine import PUSH
+from act.fake_machine import PUSH, GitHub
 from act.test_workflow_run import CART, STOCK
-
-if TYPE_CHECKING:
-    from act.fake_machine import GitHub
 
 CONFIGURATION = """
 [plan]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
-from act.fake_machine import PUSH, TOKEN
+from act.fake_machine import PUSH, TOKEN, GitHub
 from act.test_workflow_run import SPY, spied
 from loopback import serving
 from serve.api.oidc_issuer import Issuer
@@ -31,9 +32,6 @@ from ciguard.serve.state.repositories import Repository
 from ciguard.workflow.yaml_values import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from act.fake_machine import GitHub
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ciguard.model.record import Record

@@ -6,17 +6,13 @@ import html
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from act.conftest import open_github
-from act.fake_machine import COMMIT, OURS, PUSH, ROOT
+from act.fake_machine import COMMIT, OURS, PUSH, ROOT, GitHub, Run
 from act.test_actions import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from act.fake_machine import GitHub, Run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 CI = ".github/workflows/ci.yml"

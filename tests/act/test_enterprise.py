@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-from act.fake_machine import PUSH
+from act.fake_machine import PUSH, GitHub
 from act.test_workflow_run import set_up_repository
-
-if TYPE_CHECKING:
-    from act.fake_machine import GitHub
 
 
 @pytest.mark.soak

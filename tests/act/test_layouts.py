@@ -14,21 +14,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 from act.conftest import open_github
-from act.fake_machine import COMMIT, NO_NETWORK, OURS, PUSH, ROOT
+from act.fake_machine import COMMIT, NO_NETWORK, OURS, PUSH, ROOT, GitHub, Run
 from conftest import clean_environment
 from run.conftest import answers, candidates
 
 from ciguard.codec import plan_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from act.fake_machine import GitHub, Run
 
 LAYOUTS = ROOT / "tests/layouts"
 PYTHONS = ("3.12", "3.13")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from act.fake_machine import BIN
 from workflow.test_matrix import CASES
 
 from ciguard.workflow.matrix import read_matrix
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # GitHub compares as `==` of its expressions does, at any depth, and has keys without case.
 COMPARES_STRICTLY = {

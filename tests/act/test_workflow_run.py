@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from act.fake_machine import COMMIT, OURS, PUSH, TOKEN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from act.fake_machine import GitHub, Run
+from act.fake_machine import COMMIT, OURS, PUSH, TOKEN, GitHub, Run
 
 CART = """
 import pytest

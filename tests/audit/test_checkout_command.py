@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ from audit.conftest import SHARDS
 from fakegithub.state import TOKEN, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conftest import Ciguard, Golden
     from fakegithub.past_runs import PastRuns
 

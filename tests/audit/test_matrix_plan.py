@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,6 @@ import pytest
 from ciguard.codec import plan_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
     from ciguard.model import Plan

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from fakegithub.past_runs import AT_LIMIT, BY_PERSON, LOST, SUPERSEDED, WORKFLOW
-
-if TYPE_CHECKING:
-    from fakegithub.past_runs import Findings, PastRuns
+from fakegithub.past_runs import AT_LIMIT, BY_PERSON, LOST, SUPERSEDED, WORKFLOW, Findings, PastRuns
 
 RED = "red-without-test-failure"
 SHARDS = WORKFLOW.replace(

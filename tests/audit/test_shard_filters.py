@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from ciguard.audit.filters import vstest
 from ciguard.audit.filters.base import LANGUAGES, Evaluator
 from ciguard.audit.filters.expression import TestSet, terms
-from ciguard.audit.shard_filters import read_workflow
+from ciguard.audit.shard_filters import HandMatrix, read_workflow
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.audit.shard_filters import HandMatrix
 
 WORKFLOW = """\
 name: ci

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ciguard.audit.rule_table import WORKFLOW_RULES
-from ciguard.audit.rules.base import WorkflowFile
+from ciguard.audit.rules.base import RuleFinding, WorkflowFile
 from ciguard.workflow.test_commands import NO_TASKS, Tasks
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from ciguard.audit.rules.base import RuleFinding
 
 FILE = ".github/workflows/ci.yml"
 

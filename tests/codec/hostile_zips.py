@@ -6,10 +6,8 @@ import io
 import stat
 import struct
 import zipfile
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 LINE: Final = b'{"type":"end","at_s":1.0,"ending":"completed","exit_code":0}\n'
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import MISSING, fields, replace
 from functools import cache
 from pathlib import Path
@@ -34,8 +35,6 @@ from ciguard.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import Golden
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "plan.schema.json"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ciguard.compare.run_columns import Run, RunLeg, runs_from_records
 from ciguard.history.file import CODE
 from ciguard.model import (
     CaseKey,
+    Ending,
     EndLine,
     EventLine,
     Line,
@@ -22,11 +24,6 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ciguard.model import Ending
 
 MIB = 1024 * 1024
 

@@ -12,6 +12,7 @@ runs); each run deals its tests to the runners anew.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -23,8 +24,6 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.history.file import CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.compare.measure_changes import MeasureVerdict
     from ciguard.compare.run_columns import Run
     from ciguard.model import CaseKey

@@ -19,12 +19,11 @@ from ciguard.compare.baseline_selection import (
 )
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.wording import baseline_text, excluded_text
-from ciguard.history.file import empty
+from ciguard.history.file import History, empty
 from ciguard.history.runs import HistoryLeg, HistoryRun
 
 if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
-    from ciguard.history.file import History
 
 BEGIN = datetime(2026, 11, 1, 10, tzinfo=UTC)
 

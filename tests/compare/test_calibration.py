@@ -6,19 +6,14 @@ Limits are what a rate of the stated size exceeds in one of 1,000 such samples.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
-from compare.metric_simulation import score_metrics
+from compare.metric_simulation import Noise, score_metrics
 from compare.simulation import CachingSuite, score, score_few
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.statistics import FALSE_ALARM_RATE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from compare.metric_simulation import Noise
 
 
 def at_most(rate: float, trials: int) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,17 +17,11 @@ from compare.test_legs import on_gpu
 from compare.test_suite_speed import BASES, paced
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.comparison import DEATHS, exit_code, triggered
-from ciguard.model import FAIL_CONDITIONS
+from ciguard.compare.comparison import DEATHS, Comparison, exit_code, triggered
+from ciguard.model import FAIL_CONDITIONS, Ending, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from conftest import Ciguard
-
-    from ciguard.compare.comparison import Comparison
-    from ciguard.model import Ending, Result
 
 
 def write(folder: Path, name: str, legs: Mapping[str, list[Result]], **facts: Any) -> str:

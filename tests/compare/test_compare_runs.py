@@ -16,14 +16,13 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.legs import IncompleteReason, Total
 from ciguard.compare.wording import headline
-from ciguard.history.file import CODE
+from ciguard.history.file import CODE, History
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
-    from ciguard.history.file import History
 
 from compare.past_runs import Past, factor, names
 

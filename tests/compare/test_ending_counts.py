@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, died, files_of, run_of
 from compare.test_jobs import ALLOCATOR, END, START, WORDS
 from fakegithub.actions import add_artifact, add_job
-from fakegithub.state import Fault
+from fakegithub.state import FakeGitHub, Fault
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
 
     from ciguard.model import Result
 

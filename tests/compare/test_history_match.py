@@ -12,13 +12,12 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.wording import headline, run_text
-from ciguard.history.file import decode, encode
+from ciguard.history.file import History, decode, encode
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 
 if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
-    from ciguard.history.file import History
 
 WALL = {1: 10.000001, 2: 10.123457, 3: 10.5}
 

@@ -21,6 +21,7 @@ from ciguard.compare.comparison import exit_code
 from ciguard.compare.comparison import triggered as triggered_by
 from ciguard.compare.jobs import (
     JobChange,
+    JobsComparison,
     JobTransition,
     compare_jobs,
     compare_jobs_only,
@@ -30,15 +31,12 @@ from ciguard.compare.jobs import (
 from ciguard.compare.legs import Cost, cost
 from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import headline
-from ciguard.model import FAIL_CONDITIONS
+from ciguard.model import FAIL_CONDITIONS, Ending
 from ciguard.model.jobs import Job
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
     from fakegithub.state import FakeGitHub
-
-    from ciguard.compare.jobs import JobsComparison
-    from ciguard.model import Ending
 
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "compare"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import MIB, case, died, files_of, leg_lines, run_of
@@ -16,9 +16,9 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.comparison import Note
+from ciguard.compare.comparison import Comparison, Note
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.run_columns import runs_from_records
+from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.wording import (
     headline,
     incomplete_text,
@@ -30,14 +30,8 @@ from ciguard.compare.wording import (
 from ciguard.history.file import empty
 from ciguard.history.merge import merge
 from ciguard.history.runs import HistoryLeg, HistoryRun
-from ciguard.model import SampleLine
+from ciguard.model import Result, SampleLine
 from ciguard.model.machine_use import NOT_MEASURED, MemoryMoment
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.run_columns import Run
-    from ciguard.model import Result
-
 
 PLANNED = {"01": ("a", "b"), "02": tuple(f"m{n:02}" for n in range(29)), "03": ("c", "d")}
 # The base had all units of today's shard 02 in its shard 03.

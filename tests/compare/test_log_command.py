@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from fakegithub.actions import add_job
 from fakegithub.server import serving
-from fakegithub.state import Login
+from fakegithub.state import FakeGitHub, Login
 
 from ciguard.compare.command import FORMATS
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
-    from fakegithub.state import FakeGitHub
 
 SAMPLES: Final = Path(__file__).parent.parent / "samples" / "logs"
 SUFFIX: Final = {"text": "txt", "markdown": "md", "json": "json"}

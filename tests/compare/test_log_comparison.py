@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ciguard.compare.comparison import exit_code
 from ciguard.compare.log_comparison import (
     KeyDifference,
+    LogComparison,
     LoggedJob,
     ValuePair,
     compare_logs,
@@ -20,16 +21,10 @@ from ciguard.compare.log_comparison import (
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.series import summary_text
 from ciguard.logs.log_reader import LogReader
-from ciguard.logs.pattern import LogPattern
+from ciguard.logs.pattern import Better, LogPattern
 from ciguard.logs.pattern_table import PATTERNS, directions, endings
 from ciguard.logs.values import KeyField, LogValue, Place
 from ciguard.render.plaintext import as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ciguard.compare.log_comparison import LogComparison
-    from ciguard.logs.pattern import Better
 
 AFTER = "xla.rematerialization.after_bytes"
 

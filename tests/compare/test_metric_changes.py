@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,31 +18,22 @@ from ciguard.codec.record.lines import encode as encode_line
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import Context, compare_run
-from ciguard.compare.comparison import exit_code, triggered
+from ciguard.compare.comparison import Comparison, exit_code, triggered
 from ciguard.compare.json import json_text, read_comparison
-from ciguard.compare.metric_changes import metric_text, metric_verdict, metrics_text
-from ciguard.compare.run_columns import from_history, runs_from_records
+from ciguard.compare.metric_changes import MetricChange, metric_text, metric_verdict, metrics_text
+from ciguard.compare.run_columns import Run, from_history, runs_from_records
 from ciguard.compare.series import series_title
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM, metric_effect
-from ciguard.history.file import encode
+from ciguard.history.file import History, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.logs.pattern_table import Direction
 from ciguard.logs.process_logs import LogMetric
 from ciguard.logs.values import LogValue, Place
-from ciguard.model import FAIL_CONDITIONS, MetricLine, Result
+from ciguard.model import FAIL_CONDITIONS, MetricLine, Record, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from conftest import Ciguard
-
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.metric_changes import MetricChange
-    from ciguard.compare.run_columns import Run
-    from ciguard.history.file import History
-    from ciguard.model import Record
 
 
 MIB = 1024 * 1024

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from compare.compare_factories import MIB, case, column_run, died, files_of, run_of
@@ -12,12 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
-from ciguard.compare.run_columns import index_in, runs_from_records
+from ciguard.compare.run_columns import Run, index_in, runs_from_records
 from ciguard.history.file import CODE_NAMES
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
-
 
 NUMBERS = st.frozensets(st.integers(0, 12), max_size=12)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,16 +22,12 @@ from ciguard.compare.series import (
     summarize_series,
     summary_text,
 )
-from ciguard.model import MetricLine, Result, ShardLine, StartLine
+from ciguard.model import Line, MetricLine, Result, ShardLine, StartLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
     from conftest import Ciguard
     from numpy.typing import NDArray
 
-    from ciguard.model import Line
 
 MIB = 1 << 20
 SERIES = 4_000

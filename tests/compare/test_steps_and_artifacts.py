@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from ciguard.compare.jobs import compare_jobs_only, run_of_jobs
 from ciguard.compare.steps_and_artifacts import (
     NO_ARTIFACTS,
     NO_STEPS,
+    StepChange,
     compare_artifacts,
     compare_steps,
     normalize_name,
@@ -24,12 +26,8 @@ from ciguard.compare.steps_and_artifacts import (
 from ciguard.model.jobs import Job, RunArtifact, Step
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
-
-    from ciguard.compare.steps_and_artifacts import StepChange
 
 
 # The first is of the issue; others as EnzymeAD/Enzyme-JAX, PyTorch and uv name what they upload.

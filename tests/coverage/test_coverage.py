@@ -7,13 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import jsonschema
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, Golden, clean_environment
 from frameworks.loop import GO, GO_CACHE, NODE_MODULES, Loop, needs_node
 from guard.fixtures import World, make_plan
 from guard.test_effective_policy import PolicyCheckout
@@ -27,10 +28,6 @@ from ciguard.run.result_collector import ResultCollector
 from ciguard.run.resume import PriorLegs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from conftest import Ciguard, Golden
-
     Whole = tuple[int, int, float]  # covered, total, percentage
 
 SCHEMA = Path(__file__).parents[2] / "docs/reference/schemas/coverage.schema.json"

@@ -6,21 +6,18 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from fakegithub.actions import add_artifact, add_run
 from fakegithub.server import serving
 from fakegithub.state import TOKEN, FakeGitHub, Fault, Login
 from init.move_in_samples import NO_ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Ciguard
-
     Look = Callable[..., dict[str, dict[str, Any]]]
 
 ACTIONS = 'actions = "octo-org/ciguard@0123abc"\n'

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from compare.simulation import CHANGED, HEAVY_TAIL, Suite
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.experiment.commit_test import ARMS, evaluate_rows, key_of, request_of
-from ciguard.experiment.measurement import Measurement
+from ciguard.experiment.measurement import Measurement, Metric
 from ciguard.experiment.result import run_design, series_of
-from ciguard.experiment.schedule import Design
-
-if TYPE_CHECKING:
-    from ciguard.experiment.measurement import Metric
-    from ciguard.experiment.schedule import Step
+from ciguard.experiment.schedule import Design, Step
 
 Floats = np.ndarray[Any, Any]
 RUNS: Final = 5

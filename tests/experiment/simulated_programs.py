@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement
-from ciguard.experiment.result import conclude, run_design
-from ciguard.experiment.schedule import Design
-
-if TYPE_CHECKING:
-    from ciguard.experiment.result import Experiment
-    from ciguard.experiment.schedule import Step
+from ciguard.experiment.result import Experiment, conclude, run_design
+from ciguard.experiment.schedule import Design, Step
 
 HEAVY_TAIL: Final = 4  # degrees of freedom of the noise
 MIB: Final = 1024 * 1024

@@ -9,12 +9,13 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, Golden, clean_environment
 from experiment.simulated_programs import Program
 from markdown_it import MarkdownIt
 
@@ -27,10 +28,6 @@ from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from conftest import Ciguard, Golden
-
     from ciguard.experiment.result import Experiment
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs/reference/schemas/experiment.schema.json"

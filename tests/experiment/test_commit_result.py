@@ -27,18 +27,16 @@ from ciguard.experiment.commit_test import (
 from ciguard.experiment.json import commits_as_json
 from ciguard.experiment.measurement import Measurement, Metric
 from ciguard.experiment.paired_test import Row
-from ciguard.experiment.result import Exclusion, run_design
+from ciguard.experiment.result import Exclusion, Experiment, run_design
 from ciguard.experiment.schedule import Design, Step
 from ciguard.experiment.view import commit_document
-from ciguard.model import CaseKey, Record, Suite, UnitKey
+from ciguard.model import CaseKey, Record, Result, Suite, UnitKey
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text
 
 if TYPE_CHECKING:
     from conftest import Golden
 
-    from ciguard.experiment.result import Experiment
-    from ciguard.model import Result
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
 HOSTILE = "t.py::x[`|<b>@everyone</b> #1 ${{ x }} ::set-output\n\u202e]"

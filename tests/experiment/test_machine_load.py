@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ciguard.experiment.process import LoadMeter, parse_stat
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEVER = 10**9  # ticks, far more than this process has used
 

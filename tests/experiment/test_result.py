@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from compare.test_calibration import at_most
@@ -13,6 +13,7 @@ from experiment.simulated_programs import Program
 from ciguard.experiment.json import as_json
 from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import (
+    Experiment,
     Unpaired,
     conclude,
     is_conclusive,
@@ -24,11 +25,6 @@ from ciguard.experiment.schedule import ALPHA, Design, Step, interim_analyses, s
 from ciguard.experiment.view import coverage_text, document, unpaired_text, verdict_lines
 from ciguard.model.machine_use import MachineUse, MemoryMoment, Stalls
 from ciguard.render.plaintext import as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ciguard.experiment.result import Experiment
 
 Sides = tuple[list[float], list[float]]
 COMMANDS: Mapping[str, str] = {"a": "make old", "b": "make new"}

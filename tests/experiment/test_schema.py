@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -14,9 +15,6 @@ from experiment.test_result import LESS, MIB, MORE, SCORE, experiment, scaled
 from ciguard.experiment.json import as_json, commits_as_json
 from ciguard.experiment.measurement import PEAK, WALL
 from ciguard.experiment.result import StopReason, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "experiment.schema.json"
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,10 +14,6 @@ from guard.fixtures import World, make_plan
 
 from ciguard.codec.results import junit as junit_reader
 from ciguard.run.frameworks.registry import framework
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 TESTS = r"""
 import os, pathlib, pytest

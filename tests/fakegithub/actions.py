@@ -6,16 +6,14 @@ import base64
 import hashlib
 import io
 import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from fakegithub.state import STORAGE, Answer, Login, Request, paged, refused, user_json
+from fakegithub.state import STORAGE, Answer, FakeGitHub, Login, Request, paged, refused, user_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from fakegithub.apps import FakeRepository
-    from fakegithub.state import FakeGitHub
 
 Json = Any
 REPOSITORY: Final = "octo-org/shop"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -15,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from fakegithub.state import READ_ONLY, Answer, Login, Request, paged, refused, user_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from fakegithub.state import FakeGitHub
 
 APP_ID: Final = "4711"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,6 @@ from openapi_core.templating.responses.exceptions import ResponseNotFound
 from openapi_core.testing import MockRequest, MockResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from fakegithub.state import Exchange, FakeGitHub
 
 _DESCRIPTION: Final = (

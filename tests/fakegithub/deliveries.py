@@ -6,14 +6,13 @@ import hashlib
 import hmac
 import itertools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from fakegithub.actions import FINISHED_RUN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fakegithub.apps import FakeRepository
 
 WEBHOOK_SECRET: Final = "the-secret-of-the-webhooks"

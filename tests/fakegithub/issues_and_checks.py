@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from fakegithub.state import DOCS, Answer, Login, Request, paged, refused, user_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fakegithub.state import FakeGitHub
+from fakegithub.state import DOCS, Answer, FakeGitHub, Login, Request, paged, refused, user_json
 
 Json = Any
 MAX_SUMMARY_CHARS: Final = 65_535

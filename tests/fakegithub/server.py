@@ -21,20 +21,19 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 if __name__ == "__main__":  # as a program it finds its own folder on the path, not its package
     sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from collections.abc import Callable, Iterator
 
 from fakegithub.actions import ACTIONS, add_artifact, add_job, add_run
 from fakegithub.apps import APP_ROUTES
 from fakegithub.issues_and_checks import ISSUE_AND_CHECK_ROUTES
 from fakegithub.sign_in import SIGN_IN_ROUTES
 from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROUTES.update(ACTIONS)
 ROUTES.update(ISSUE_AND_CHECK_ROUTES)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from fakegithub.state import Answer, Login, Request, paged
+from fakegithub.state import Answer, FakeGitHub, Login, Request, paged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from fakegithub.apps import FakeRepository
-    from fakegithub.state import FakeGitHub
 
 EXCHANGE: Final = "/login/oauth/access_token"
 AUTHORIZE: Final = "/login/oauth/authorize"

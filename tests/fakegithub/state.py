@@ -9,13 +9,12 @@ import hashlib
 import json
 import re
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from fakegithub.apps import FakeApp, FakeRepository
     from fakegithub.sign_in import FakeSignIn
 

@@ -7,16 +7,14 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import call_in_process, clean_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROJECTS = Path(__file__).parent / "projects"
 PLAYER = Path(__file__).parent / "dotnet/player.py"  # plays a `dotnet`

@@ -14,16 +14,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conftest import ADDOPTS
 from frameworks.loop import GO, GO_CACHE, NEXTEST, PLAYER, PROJECTS
 
 from ciguard.run.frameworks.registry import FRAMEWORKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # By file. Where a unit is a file, each job has two of them: a neighbour might be blamed.
 FIRST: Final = ("one", "two", "three")

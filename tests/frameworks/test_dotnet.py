@@ -8,23 +8,16 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import call_in_process
-from frameworks.dotnet.player import read_recording
-from frameworks.loop import bad, is_whole
-from frameworks.situations import MTP, NUNIT, XUNIT
+from frameworks.dotnet.player import Line, read_recording
+from frameworks.loop import Loop, bad, is_whole
+from frameworks.situations import MTP, NUNIT, XUNIT, Row
 from frameworks.test_table import Suite
 
 from ciguard.run.plugins.ciguard_dotnet import NO_RESULT, HostStream
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworks.dotnet.player import Line
-    from frameworks.loop import Loop
-    from frameworks.situations import Row
 
 CULPRIT = "Shop.Tests.Accidents.B_Accident"
 TOML = '[suite.s]\nframework = "dotnet"\ncommand = ["dotnet", "test"]\ntimeout = "5s"\n'

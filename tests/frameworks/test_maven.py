@@ -5,14 +5,11 @@ Maven is offline here: its plugins lie in its local repository.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from frameworks.loop import Loop, bad, is_whole
 from frameworks.situations import pom_with
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = (
     *("Adds", "Disabled", "Ends", "Flaky", "Imports", "Launcher", "Memory", "OddNames", "Setup"),

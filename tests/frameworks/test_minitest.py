@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from frameworks.loop import Loop, bad, is_whole, lay_out, needs_gem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENDS = ("test/ends_test.rb", "EndsTest#test_ends")
 SETUP = "test/setup_test.rb"

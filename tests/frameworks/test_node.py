@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ import ciguard.run
 from ciguard.run.frameworks.registry import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     Lines = list[dict[str, Any]]
 
 

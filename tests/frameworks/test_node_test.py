@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from conftest import call_in_process
@@ -13,9 +14,6 @@ from frameworks.loop import NODE_MODULES, TOOLS, Loop, bad, is_whole, lay_out, n
 
 import ciguard.run
 from ciguard.document import first_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HEAD: Final = """const { after, before, describe, it, run, test } = require("node:test");
 test("first", () => {});

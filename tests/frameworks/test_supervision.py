@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import random
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 from frameworks.loop import Loop, bad, is_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 pytestmark = pytest.mark.soak
 

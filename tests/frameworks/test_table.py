@@ -11,9 +11,10 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from conftest import call_in_process, clean_environment
@@ -34,9 +35,6 @@ from frameworks.situations import ALL, ROWS, SITUATIONS, Row, Setting
 from ciguard.codec import plan_file
 from ciguard.model.probes import repeats_of
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # These two need nothing that is not installed. `make test` has each situation with one of them at
 # least: what the leg's supervision decides without the adapter with the one that starts faster.

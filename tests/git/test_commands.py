@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from history.git_servers import environment
 
 from ciguard.errors import InputError, RemoteError
 from ciguard.git.commands import git, with_token, without_secrets
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_git_configuration_in_the_environment_is_preserved() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from fakegithub.fake_clock import noting
@@ -11,9 +11,6 @@ from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
 from ciguard.github.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = "octo-org/shop"
 PULL_REQUEST = 7

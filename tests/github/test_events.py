@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ciguard.errors import InputError
 from ciguard.github.events import ActionsRun, current_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = "a" * 40
 TESTED = "b" * 40

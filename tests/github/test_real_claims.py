@@ -7,17 +7,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from fakegithub.actions import add_job, add_run
 from fakegithub.server import serving
-from fakegithub.state import ROUTES, Answer, Login
+from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
 from real import github as real
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub, Request
 
 WORKFLOWS = sorted((real.HERE / "workflows").glob("*.yml"))
 CLAIMS = tomllib.loads((real.HERE / "claims.toml").read_text("utf-8"))["claim"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fakegithub.actions import add_job
 from fakegithub.fake_clock import noting
-from fakegithub.state import TOKEN, Fault
+from fakegithub.state import TOKEN, FakeGitHub, Fault
 from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
@@ -17,11 +17,6 @@ from ciguard.github.client import GitHub
 from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached, ResponseCache
 from ciguard.github.retry import RetryPolicy
 from ciguard.github.run_client import RunClient
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fakegithub.state import FakeGitHub
 
 REPOSITORY = "octo-org/shop"
 

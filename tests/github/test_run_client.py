@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.actions import add_job, add_run
 from fakegithub.server import serving
-from fakegithub.state import TOKEN, Fault, Login
+from fakegithub.state import TOKEN, FakeGitHub, Fault, Login
 from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
@@ -17,10 +16,6 @@ from ciguard.github.contents import files_at
 from ciguard.github.events import ActionsRun
 from ciguard.github.run_client import RunClient, completed_runs, pulls_of, pushed_runs, runs_of_base
 from ciguard.model.jobs import LOG_TAIL_BYTES, Job, Step
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
-
 
 REPOSITORY = "octo-org/shop"
 BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

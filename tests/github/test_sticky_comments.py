@@ -3,10 +3,9 @@ from __future__ import annotations
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
-from fakegithub.state import TOKEN, Fault, Login
+from fakegithub.state import TOKEN, FakeGitHub, Fault, Login, Request
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -15,9 +14,6 @@ from pydantic import SecretStr
 from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
 from ciguard.report.sticky_texts import MAX_CHARS, StickyText, upsert_comment, with_marker
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub, Request
 
 REPOSITORY = "octo-org/shop"
 THREAD = f"/repos/{REPOSITORY}/issues/7/comments"

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.issues_and_checks import issue_json
-from fakegithub.state import TOKEN, Login
+from fakegithub.state import TOKEN, FakeGitHub, Login, Request
 from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
 from ciguard.report.sticky_texts import StickyText, upsert_issue, with_marker
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub, Request
 
 REPOSITORY = "octo-org/shop"
 LIST = f"/repos/{REPOSITORY}/issues"

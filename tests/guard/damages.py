@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
 
 from ciguard.codec.record.lines import encode
 from ciguard.model import (
     DefaultsLine,
+    Ending,
     EndLine,
     EventLine,
     Exclusion,
@@ -25,11 +27,6 @@ from ciguard.model import (
     StartLine,
     UnitCount,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ciguard.model import Ending
 
 GIB = 1 << 30
 BROKEN = "conftest.py: ImportError: No module named 'shop'"

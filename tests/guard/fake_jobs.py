@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fakegithub.actions import REPOSITORY, add_job
@@ -15,9 +17,6 @@ from ciguard.guard.prove import prove
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from fakegithub.state import FakeGitHub
     from guard.fixtures import World
 

@@ -7,15 +7,13 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from conftest import clean_environment
 from guard.fake_jobs import KILLED
 from guard.oracle import HEAD, TESTS_FAILED, Run, job_of
 from run.leg_runner import no_survivor, start, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUITE: Final = {
     "test_cart.py": """

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from guard.fixtures import World, make_leg, make_plan
 
 from ciguard.codec import plan_file
 from ciguard.model import Block, EndLine, EventKind, EventLine, Line, Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 SERVICE = "https://ci.example"
 # The last two units of each shard are its blocks .1 and .2.

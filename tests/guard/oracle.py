@@ -6,6 +6,7 @@ The law knows nothing of the guard, nor of the readers: it looks for words in li
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache
@@ -23,8 +24,6 @@ from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Policy, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ciguard.model.jobs import Job
 
 HEAD: Final = "a" * 40  # the commit of the run

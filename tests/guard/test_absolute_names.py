@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +11,6 @@ import pytest
 from ciguard.history.file import decode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 SHARDS = {"1": ["cart.test.js", "test/cart.test.js"], "2": ["test/deep/cart.test.js"]}

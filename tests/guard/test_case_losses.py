@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -32,6 +33,7 @@ from ciguard.history.runs import HistoryRun
 from ciguard.model import (
     EndLine,
     EventLine,
+    Line,
     Plan,
     ProcessEndLine,
     ProcessLine,
@@ -45,11 +47,8 @@ from ciguard.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from conftest import Ciguard
 
-    from ciguard.model import Line
 
 UNIT = "spec/crash_spec.rb"
 KEY = UnitKey("rb", "", UNIT)

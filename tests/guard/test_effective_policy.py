@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Ciguard, clean_environment
@@ -18,15 +19,10 @@ from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.guard.evaluation import past_runs_of
 from ciguard.guard.policy import context_of, effective_policy
-from ciguard.guard.verdict import Limit
+from ciguard.guard.verdict import Limit, Policy
 from ciguard.guard.wording import finding_message
 from ciguard.history.file import History, empty
 from ciguard.model import FAIL_CONDITIONS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.guard.verdict import Policy
 
 TODAY = datetime.now(UTC).date()
 LATER = TODAY + timedelta(days=20)

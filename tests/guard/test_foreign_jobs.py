@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,8 +27,6 @@ from ciguard.guard.github_facts import match_foreign_jobs, query_jobs
 from ciguard.model import Plan, Prediction, Shard
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from guard.fake_jobs import (
@@ -26,11 +25,8 @@ from guard.fixtures import World, make_plan
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
 from ciguard.guard.headline import headline
 from ciguard.guard.wording import note_text
-from ciguard.model.jobs import LOG_TAIL_BYTES
+from ciguard.model.jobs import LOG_TAIL_BYTES, Job
 from ciguard.render.notes import Note
-
-if TYPE_CHECKING:
-    from ciguard.model.jobs import Job
 
 REFUSED = "answered 403: Resource not accessible by integration"
 

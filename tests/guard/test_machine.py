@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from guard.fixtures import MIB, World, make_leg, make_plan, text_of
 
 from ciguard.guard.json import as_json
 from ciguard.guard.view import document
-from ciguard.model import EndLine, Runner, SampleLine
+from ciguard.model import EndLine, Line, Runner, SampleLine
 from ciguard.render.markdown import as_markdown
-
-if TYPE_CHECKING:
-    from ciguard.model import Line
 
 GIB = 1024 * MIB
 

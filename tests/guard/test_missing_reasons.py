@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from guard import damages
@@ -15,7 +15,9 @@ from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import (
     ENDINGS,
+    Ending,
     EndLine,
+    EventKind,
     EventLine,
     ProcessEndLine,
     ProcessLine,
@@ -24,11 +26,6 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.render.markdown import as_markdown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ciguard.model import Ending, EventKind
 
 
 def test_unexplained_exit_is_a_finding() -> None:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages, green_runs
 from guard.fixtures import World
 from guard.mutations import mutated
-from guard.oracle import broken, passes
+from guard.oracle import Run, broken, passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.headline import headline
 from ciguard.guard.prove import prove
-
-if TYPE_CHECKING:
-    from guard.oracle import Run
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
@@ -17,6 +17,7 @@ from ciguard.guard.legs import contradictions
 from ciguard.guard.prove import prove
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import (
+    EventKind,
     EventLine,
     Line,
     ProcessEndLine,
@@ -27,12 +28,6 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.render.notes import Note
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ciguard.model import EventKind
-
 
 REJECTED = [
     (damages.other_plan, "03", "record-03-1/process-001.jsonl is of plan "),

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,8 +28,6 @@ from ciguard.model.jobs import Job
 from ciguard.sources import local
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from conftest import Ciguard
 
 

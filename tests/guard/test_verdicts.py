@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
@@ -27,9 +27,6 @@ from ciguard.render.links import NO_LINKS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.notes import Note
 from ciguard.report.answer import status_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_complete_run_passes_with_counts() -> None:

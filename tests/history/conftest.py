@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from history.git_servers import git
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
@@ -17,9 +19,6 @@ from ciguard.history.stores import open_store
 from ciguard.model import EndLine, Record, Result, ShardLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from ciguard.history.file import History
 
 NAME = "ciguard-history"

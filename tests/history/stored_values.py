@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ciguard.history.file import CODE_NAMES, MEASURES, SECONDS, History, decode
 from ciguard.history.runs import UNDATED
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def values_of(history: History) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,18 +13,14 @@ from history.test_merge import record
 
 from ciguard.codec.record.lines import encode as encode_line
 from ciguard.history.age import AgeOfGreen, StaleTests, age_of_green, listed_cases, sentence
-from ciguard.history.file import decode, encode
+from ciguard.history.file import History, decode, encode
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.query import BaseQuery, days_since_execution
 from ciguard.model import CaseKey, EndLine, Outcome, Record, Result
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
-
-    from ciguard.history.file import History
 
 
 def run(

@@ -4,8 +4,9 @@ import shutil
 import socket
 import threading
 from base64 import b64decode
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from history.git_servers import NAME, PLACE, branch, clone, environment, git, ids, one, serving
@@ -14,10 +15,6 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.history.branch_store import LOST_RACE, TRANSIENT, BranchStore, advice, summarize
 from ciguard.history.file import FILE_NAME, encode
 from ciguard.history.stores import load, open_store, open_writable_store, update
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def test_branch_is_created_then_replaced_by_one_commit(origin: Path) -> None:

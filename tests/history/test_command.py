@@ -5,6 +5,7 @@ import json
 import subprocess
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,8 +25,6 @@ from ciguard.history.query import BaseQuery, base_runs
 from ciguard.model import EndLine, Line, Result, ShardLine
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 XML = '<testsuite><testcase classname="a.b" name="t{}" time="0.25"/></testsuite>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ciguard.codec.coverage_file import Coverage, Share
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
-from ciguard.history.file import VALUES_PER_KEY, decode, empty, encode
+from ciguard.history.file import VALUES_PER_KEY, History, decode, empty, encode
 from ciguard.history.ingest import RunMetadata, history_of, leg_end_s
 from ciguard.history.merge import MAX_RUNS, merge
 from ciguard.history.runs import UNDATED
@@ -33,10 +33,6 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
-
-if TYPE_CHECKING:
-    from ciguard.history.file import History
-
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 UNITS = ["a.py::t", "b.py::t", "\udc80", "line\nend", 'q"\U0001f600', "x" * 5000]

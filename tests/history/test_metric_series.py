@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,20 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.lines import encode as encode_line
-from ciguard.history.file import DamagedHistory, decode, empty, encode
+from ciguard.history.file import DamagedHistory, History, decode, empty, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, MetricSeries, RunValue
-from ciguard.model import MetricLine, Result
+from ciguard.model import Line, MetricLine, Record, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from conftest import Ciguard
 
-    from ciguard.history.file import History
-    from ciguard.model import Line, Record
 
 PASSED = Result("a.py::t", "passed", wall_s=1.0)
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 from history.test_merge import START, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.history.file import VALUES_PER_KEY, decode, empty, encode
+from ciguard.history.file import VALUES_PER_KEY, History, decode, empty, encode
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import MAX_RUNS, merge
 from ciguard.history.query import count_values, join_counts
-from ciguard.model import OUTCOMES, Record, Result
-
-if TYPE_CHECKING:
-    from ciguard.history.file import History
-    from ciguard.model import Outcome
+from ciguard.model import OUTCOMES, Outcome, Record, Result
 
 OUTCOME = st.sampled_from(OUTCOMES)
 FACTS = ("runs", "skipped", "failures", "first_at", "passed_at", "passed_run")

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from history.git_servers import NAME, PLACE, branch, clone, git
 from history.stored_values import values_of
 
 from ciguard.history.stores import load
 
 if TYPE_CHECKING:
-    from conftest import Ciguard
-
     from ciguard.history.runs import HistoryLeg
 
 ROOT = Path(__file__).parent.parent.parent

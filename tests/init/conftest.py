@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from init.move_in_samples import ACTIONS, ADDRESS, CI, WORKFLOW, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Ciguard
-
     Terminal = Callable[[Path, bytes], str]
     Init = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,6 @@ from ciguard.config.file import Config
 from ciguard.init.candidates import find_candidates, with_used_actions
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from init.conftest import Init, Terminal
 
 SUITE = "  {}:\n    runs-on: a\n    steps:\n      - run: pytest {}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,6 @@ from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ciguard.model import LegPolicy
 
 # While `block` is there, a test says so and waits: that is where the runner gets lost.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,6 @@ from init.test_workflow_files import CASES, OWN
 from ciguard.init.checksum import is_generated, is_unedited, rest_of, with_checksum
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from init.conftest import Init
 
 WORKFLOW = ".github/workflows/ciguard.yml"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,6 @@ from ciguard.init.workflow_files import TIMEOUT, UNNAMED
 from ciguard.workflow.job_templates import ACTIONS as ACTION_PINS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from init.conftest import Init, Terminal
 
 WORKFLOW = ".github/workflows/ciguard.yml"

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from init.test_workflow_files import CASES, OWN, RESULTS, jobs, run_github_parser
 from init.workflow_steps import read_action
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OURS = {name: text for name, text in CASES.items() if name not in OWN}
 FORKS = [name for name in OURS if "forks" in name]  # they tell of a run that another one made

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tomllib
+from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from ciguard.init.coverage_gates import find_gate
 from ciguard.workflow.movable_job import NotMovable, read_job
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from init.conftest import Init
 
 HEAD = "on: push\njobs:\n  test:\n    runs-on: a\n    steps:\n"

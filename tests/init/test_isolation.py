@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from init.workflow_steps import ACTIONS, BASH, read_action
 from run.leg_runner import clean_environ
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PACKAGES = ("ciguard/__init__", "ciguard/__main__", "pip/__init__", "pip/__main__")
 SHADOWS = (*PACKAGES, "venv", "logging", "ensurepip", "click", "sitecustomize")

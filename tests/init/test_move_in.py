@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,8 +28,6 @@ from ciguard.config.file import load
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard, Golden
     from init.conftest import Init
 

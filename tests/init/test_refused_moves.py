@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,6 @@ from ciguard.config.file import load
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from init.conftest import Init
 
 REFUSED = {

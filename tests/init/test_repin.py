@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from init.move_in_samples import ACTIONS, ADDRESS, CI, COMMIT, commit
 from ciguard.workflow.actions_address import address_of_checkout, address_of_installation
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from init.conftest import Init
 
 

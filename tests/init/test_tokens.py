@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -15,9 +16,6 @@ from init.test_workflow_files import CLAIMS, SERVICE, SETUP, workflow
 from init.workflow_steps import evaluate, read_action
 
 from ciguard.init.workflow_files import render_workflow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STORES: Final[dict[str, dict[str, Any]]] = {
     "branch": {},

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from ciguard.model import DRILL_KINDS
 from ciguard.workflow.job_templates import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from init.conftest import Init
 
 ROOT = Path(__file__).parent.parent.parent

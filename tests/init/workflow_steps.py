@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ import yaml
 from run.leg_runner import clean_environ
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     Kill = Callable[[str, subprocess.Popen[str]], bool]
 
 # What the runner starts for `shell: bash`.

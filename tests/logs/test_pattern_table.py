@@ -13,13 +13,12 @@ import re2
 
 from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern_table import PATTERNS
-from ciguard.logs.values import SCALES, SPANS
+from ciguard.logs.values import SCALES, SPANS, LogValue
 from ciguard.model import ENDINGS, failure_texts
 
 if TYPE_CHECKING:
     from conftest import Golden
 
-    from ciguard.logs.values import LogValue
 
 SAMPLES: Final = Path(__file__).parent.parent / "samples" / "logs"
 READER: Final = LogReader()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from run.leg_runner import start
@@ -14,8 +15,6 @@ from ciguard.logs.process_logs import ProcessLogs, is_process_log
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
     from conftest import Ciguard
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.model import ENDINGS, OUTCOMES, Result, StartLine, UnitKey
+from ciguard.model import ENDINGS, OUTCOMES, Outcome, Result, StartLine, UnitKey
 from ciguard.model.attempts import (
     UnitResult,
     classify_result,
@@ -20,11 +21,6 @@ from ciguard.model.attempts import (
     resolve_units,
     severity,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ciguard.model import Outcome
 
 
 def result(case: str, process: int = 1, outcome: Outcome = "passed", **more: Any) -> Result:

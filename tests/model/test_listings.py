@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
@@ -18,11 +18,13 @@ from ciguard.model import (
     EventLine,
     InventorySummary,
     LegPolicy,
+    Plan,
     ProcessEndLine,
     ProcessLine,
     Record,
     Result,
     ShardLine,
+    Suite,
     UnitCount,
 )
 from ciguard.model.listings import with_listings
@@ -32,11 +34,6 @@ from ciguard.report.answer import status_line
 from ciguard.run import selection
 from ciguard.run.frameworks.base import ListedUnit
 from ciguard.run.selection import listing_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ciguard.model import Plan, Suite
 
 KEYS = ("01", "02", "03")
 OLD = ("a.py::one", "a.py::two", "b.py::three")

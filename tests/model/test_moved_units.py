@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ciguard.model import (
     Block,
+    Ending,
     EndLine,
+    EventKind,
     EventLine,
     InventorySummary,
     LegPolicy,
+    Outcome,
     Plan,
     PlannedUnit,
     Prediction,
@@ -33,11 +36,6 @@ from ciguard.model.moved_units import (
 )
 from ciguard.model.plan import shard_of_block
 from ciguard.model.record import newest_by_shard
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ciguard.model import Ending, EventKind, Outcome
 
 # Own part of a minute; a block of 20 s and one of 10 s.
 UNITS = {"01": ("a", "b", "c"), "02": ("d", "e", "f"), "03": ("g", "h", "i")}

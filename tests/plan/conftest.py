@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from plan.plan_requests import LISTED
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TESTS = """
 import pytest

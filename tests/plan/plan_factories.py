@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import Pool, Suite, Variant
-from ciguard.plan.declared_needs import NO_NEEDS
+from ciguard.plan.declared_needs import NO_NEEDS, DeclaredNeeds
 from ciguard.plan.estimates import Estimates
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import PlanResult, Provenance, plan
@@ -18,9 +19,6 @@ from ciguard.plan.time_limits import time_limits
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ciguard.plan.declared_needs import DeclaredNeeds
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.overheads import Overheads
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import clean_environment
@@ -11,9 +11,6 @@ from ciguard.errors import InputError
 from ciguard.model import Suite, Variant
 from ciguard.plan.collection import collect_units, matching_files, reject_multiline_ids
 from ciguard.run.frameworks.registry import DEFAULT, framework
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PYTHON = (sys.executable, "-m", DEFAULT)
 

@@ -8,14 +8,10 @@ import os
 import stat
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from plan.plan_requests import NONE, ids, plan_of
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "plan.schema.json"
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +14,13 @@ from ciguard.codec import plan_file
 from ciguard.config.declared_memory import Need, parse_size
 from ciguard.model import Pool, UnitKey
 from ciguard.plan.declared_needs import DeclaredNeeds, contradiction_notes, with_declared_peaks
-from ciguard.plan.estimates import Observations, estimate_units
+from ciguard.plan.estimates import Estimates, Observations, estimate_units
 from ciguard.plan.view import note_text
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from conftest import Ciguard
 
-    from ciguard.plan.estimates import Estimates
 
 MIB = 1 << 20
 NAN = float("nan")

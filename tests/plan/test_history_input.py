@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,6 @@ from plan.plan_requests import NONE, plan_of
 from ciguard.history.file import empty, encode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from plan.plan_factories import planned
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.model import PlanNote
-
-if TYPE_CHECKING:
-    from ciguard.model import Plan
+from ciguard.model import Plan, PlanNote
 
 DEADLINE_S = 2700.0 - 90.0
 MANY = {f"file{n // 10}::t{n}": 100.0 for n in range(300)}

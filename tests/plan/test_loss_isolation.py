@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,9 @@ from ciguard.history.merge import merge
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import (
     CaseKey,
+    Ending,
     EndLine,
+    Plan,
     Pool,
     ProcessLine,
     Record,
@@ -35,9 +37,6 @@ from ciguard.plan.loss_isolation import CandidateSet, candidate_sets, place_cand
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem import PlanInputs, PlanOptions
 from ciguard.plan.time_limits import time_limits
-
-if TYPE_CHECKING:
-    from ciguard.model import Ending, Plan
 
 NAMES = "abcdefgh"
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +24,6 @@ from ciguard.plan.risk import (
 from ciguard.plan.shard_memory import UNCORRECTED
 from ciguard.plan.view import document
 from ciguard.render.plaintext import as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GIB = 1 << 30
 MIB = 1 << 20

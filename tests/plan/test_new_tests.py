@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,8 +14,6 @@ from ciguard.git.checkout import ChangedFile, Checkout
 from ciguard.plan.new_tests import MAX_BYTES, compare_functions, read_diff
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 A, B = "def test_a(): f(1)\n", "def test_b(x): g(x)\n"

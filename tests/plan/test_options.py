@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,6 @@ from ciguard.model import Pool, ShardCountOption
 from ciguard.plan.allocation import cost_of, counts_to_try, run_wall_s, shard_count_option
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 MATRIX = 'os: [ubuntu-latest, macos-latest]\npython: ["3.12", "3.13"]\n'

@@ -12,7 +12,7 @@ from plan.plan_factories import GIB, planned, suite
 from ciguard.codec import plan_file as codec
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
-from ciguard.model import PlanNote, Pool
+from ciguard.model import Plan, PlanNote, Pool, UnitKey
 from ciguard.plan.allocation import MIN_GAIN
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
@@ -21,7 +21,6 @@ from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 if TYPE_CHECKING:
     import random
 
-    from ciguard.model import Plan, UnitKey
 
 UNITS = st.dictionaries(
     st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,16 +11,11 @@ from plan.plan_factories import planned, suite
 
 from ciguard.codec import plan_file as codec
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.model import PlannedUnit, Prediction, Shard
+from ciguard.model import PlannedUnit, Prediction, Shard, Suite
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.pool_shards import CutShard, Piece, cut_shard
 from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import MIB
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ciguard.model import Suite
 
 GIB = 1024 * MIB
 SUITES = {"": suite(3.0, 100 * MIB)}

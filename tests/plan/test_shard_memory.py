@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -23,9 +23,6 @@ from ciguard.plan.shard_memory import (
     predict_memory,
     read_past_shards,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MIB = 1 << 20
 SUITES = {"": suite(3.0, 100 * MIB)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +11,12 @@ import pytest
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.plan.estimates import Observations, no_observations
-from ciguard.plan.inventory import inventory
+from ciguard.plan.inventory import Inventory, inventory
 from ciguard.plan.time_limits import TimeoutRule, unit_timeouts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
-    from ciguard.plan.inventory import Inventory
 
 UNITS = ("quick", "slow", "stopped", "new")
 

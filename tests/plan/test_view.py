@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -11,7 +12,7 @@ from plan.plan_factories import GIB, POOLS, planned, suite
 from render.test_html_page import Structure
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.model import Exclusion, PlanNote, PlanNoteKind
+from ciguard.model import Exclusion, Plan, PlanNote, PlanNoteKind
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.planner import PlanResult, Provenance
 from ciguard.plan.view import WORDS, document, note_text
@@ -21,11 +22,8 @@ from ciguard.render.plaintext import as_text
 from ciguard.text import price
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from conftest import Golden
 
-    from ciguard.model import Plan
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "plan"
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)

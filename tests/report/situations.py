@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -20,8 +21,6 @@ from ciguard.render.links import Links
 from ciguard.report.view import ReportData, excuses_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from ciguard.guard.github_facts import NeededJob
     from ciguard.history.file import History
 

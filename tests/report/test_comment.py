@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
@@ -17,14 +17,11 @@ from ciguard.compare.comparison import Comparison, triggered
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.wording import headline as compare_headline
 from ciguard.guard.verdict import Excused, Verdict
-from ciguard.model import Result
+from ciguard.model import Plan, Result
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.notes import Note
 from ciguard.report.sticky_texts import MAX_CHARS
 from ciguard.report.view import Report, ReportData, excuses_of
-
-if TYPE_CHECKING:
-    from ciguard.model import Plan
 
 LATE_MAIL = Note("quarantined", {"reason": "late mail", "issue": "#7", "until": "2026-12-01"})
 

@@ -6,7 +6,7 @@ import html as entities
 import re
 from functools import cache
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from guard.fixtures import text_of
@@ -19,9 +19,6 @@ from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.publish import check_annotations
 from ciguard.report.view import Report
 from ciguard.text import ID_WIDTH, annotation, one_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOME = "https://github.com/octo-org/shop/"
 OURS = {

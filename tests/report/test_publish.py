@@ -9,7 +9,8 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -23,10 +24,6 @@ from serve.fake_runs import HEAD, MERGE, REPOSITORY, SHOP, upload_artifacts
 
 from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.report.sticky_texts import with_marker
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 FORK = "stranger/shop"
 PULL = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}

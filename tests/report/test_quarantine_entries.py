@@ -13,14 +13,13 @@ from report.situations import SITUATIONS
 
 from ciguard.codec.quarantine import Entry, decode
 from ciguard.compare.whose import Answer
-from ciguard.document import Listing
+from ciguard.document import Listing, Section
 from ciguard.model import CaseKey
 from ciguard.render.formats import as_format
 from ciguard.report.answer import entries_section, quoted
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
-    from ciguard.document import Section
 
 TODAY = date(2026, 11, 28)  # of the run
 FLAKY = Answer("flaky", "known_rate", runs=20, failures=4)

@@ -6,6 +6,7 @@ import json
 import subprocess
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
@@ -18,8 +19,6 @@ from serve.fake_runs import REPOSITORY, upload_artifacts, upload_record
 from ciguard.model import EndLine
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 

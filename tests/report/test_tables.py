@@ -5,6 +5,7 @@ from __future__ import annotations
 import html as entities
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compare.compare_factories import case, run_of
@@ -15,8 +16,6 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.render.formats import HTML_ROWS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 TESTS = 1_200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping, Sequence
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,13 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from act.events import pull_request_event
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
-from fakegithub.state import Fault
+from fakegithub.state import FakeGitHub, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
     from report.test_run import Call
 
 SAMPLES = Path(__file__).parents[1] / "samples"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
 TESTS = """

@@ -10,13 +10,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Their parameters are signals that Windows does not have.
 POSIX = ("probes", "resumed", "signals")

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from run.leg_runner import PYTEST, leg_program, plan_of, start_shard
+from run.leg_runner import PYTEST, Leg, leg_program, plan_of, start_shard
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.model import LegPolicy, PlannedUnit
+from ciguard.model import LegPolicy, Plan, PlannedUnit, Record, Result
 from ciguard.run.process.reaper import tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from run.leg_runner import Leg
-
-    from ciguard.model import Plan, Record, Result
 
 MIB = 1 << 20
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
@@ -36,8 +37,6 @@ from ciguard.plan.outputs import members, zipped
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from ciguard.guard.verdict import Verdict
     from ciguard.model import EndLine, Record
 

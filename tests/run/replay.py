@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ciguard.codec.record.lines import LineError, decode
 from ciguard.model import (
     DefaultsLine,
     EndLine,
     EventLine,
+    Line,
+    Plan,
     ProcessEndLine,
     ProcessLine,
     Result,
@@ -20,12 +23,6 @@ from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.actions import Assign, Claim, Finish, Recycle, Start, Stop, Warn
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import OBSERVED_EVENTS, State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ciguard.model import Line, Plan
 
 
 class _Files:

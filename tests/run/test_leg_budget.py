@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from run.leg_runner import PYTEST, plan_of, start_shard
 
-from ciguard.model import PlannedUnit, Suite
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.model import Record
+from ciguard.model import PlannedUnit, Record, Suite
 
 MIB = 1 << 20
 BASE, BUDGET = 50 * MIB, 8192 * MIB

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,9 +16,6 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.model import Block, PlannedUnit, Prediction, Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from run.leg_runner import Leg
 
     from ciguard.model import Plan

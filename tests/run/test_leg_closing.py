@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from run.leg_runner import plan_of, start, start_shard, until
+from run.leg_runner import Leg, plan_of, start, start_shard, until
 
 from ciguard.codec import plan_file
 from ciguard.guard.prove import prove
 from ciguard.guard.wording import finding_message
-from ciguard.model import PlannedUnit, Suite
+from ciguard.model import Plan, PlannedUnit, Suite
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from run.leg_runner import Leg
-
-    from ciguard.model import Plan
 
 # A file of tests is a unit; each has two cases. The second one of `dies` ends the program as told.
 REPORTER = """

@@ -5,23 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.hostile_suite import finals
-from run.leg_runner import PYTEST, UNGUARDED, leg_program, plan_of, start_shard, until
+from run.leg_runner import PYTEST, UNGUARDED, Leg, leg_program, plan_of, start_shard, until
 
 from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
 from ciguard.history.ingest import RunMetadata, history_of
-from ciguard.model import LegPolicy, PlannedUnit, Suite, Variant
+from ciguard.model import LegPolicy, PlannedUnit, Result, Suite, Variant
 from ciguard.sources.local import read_record_tree
 from ciguard.text import size
-
-if TYPE_CHECKING:
-    from run.leg_runner import Leg
-
-    from ciguard.model import Result
 
 DEADLY = """
 import ctypes, os, signal, subprocess, sys, time

@@ -7,12 +7,14 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
-from run.leg_runner import PYTEST, clean_environ, leg_program, plan_of, start, start_shard
+from run.leg_runner import PYTEST, Leg, clean_environ, leg_program, plan_of, start, start_shard
 from small_disk import full, small_disk
 
 from ciguard.codec import plan_file as plan_codec
@@ -24,11 +26,6 @@ from ciguard.run.__main__ import run
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from run.leg_runner import Leg
-
     from ciguard.guard.verdict import Verdict
 
 

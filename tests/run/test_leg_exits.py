@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from run.leg_runner import PYTEST, leg_program, plan_of, start_shard
+from run.leg_runner import PYTEST, Leg, leg_program, plan_of, start_shard
 
 from ciguard.model import LegPolicy, PlannedUnit, Suite
 from ciguard.run.policy import rules
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from run.leg_runner import Leg
-
 
 GATE = "def pytest_sessionfinish(session, exitstatus):\n    session.exitstatus = {code}\n"
 WRITES = """

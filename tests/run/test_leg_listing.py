@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +14,11 @@ from run.replay import replays
 
 from ciguard.codec import plan_file
 from ciguard.guard.prove import prove
-from ciguard.model import Suite
+from ciguard.model import Plan, Suite
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ciguard.guard.verdict import Verdict
-    from ciguard.model import Plan
 
 TESTS = """
 import pytest

@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from frameworks.loop import needs_gem
@@ -15,14 +15,9 @@ from run.leg_runner import UNGUARDED, Leg, plan_of, start, start_shard, until
 from ciguard.guard.prove import prove
 from ciguard.history.file import encode
 from ciguard.history.ingest import RunMetadata, history_of
-from ciguard.model import CaseKey, PlannedUnit, Suite, UnitKey, Variant
+from ciguard.model import CaseKey, Plan, PlannedUnit, Record, Suite, UnitKey, Variant
 from ciguard.model.probes import probes_of
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.model import Plan, Record
 
 TESTS = """
 import os, pathlib, time

@@ -5,21 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from run.leg_runner import PYTEST, plan_of, start_shard, until
+from run.leg_runner import PYTEST, Leg, plan_of, start_shard, until
 
-from ciguard.model import PlannedUnit, Suite
+from ciguard.model import Plan, PlannedUnit, Suite
 from ciguard.run.process.tail import FIRST_LOG_BYTES, LAST_LOG_BYTES, MAX_LOG_BYTES, Log
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from run.leg_runner import Leg
-
-    from ciguard.model import Plan
-
 
 # The program itself, with lines as often as a test can wait for.
 OFTEN = """

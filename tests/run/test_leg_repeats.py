@@ -6,7 +6,7 @@ import ast
 import re
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from coverage import CoverageData
@@ -15,13 +15,8 @@ from run.test_leg_probes import without_probes
 
 from ciguard.history.file import encode
 from ciguard.history.ingest import RunMetadata, history_of
-from ciguard.model import PlannedUnit
+from ciguard.model import Plan, PlannedUnit
 from ciguard.model.probes import Repeats, probes_of, repeats_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.model import Plan
 
 TESTS = """
 import os, pathlib, pytest, time

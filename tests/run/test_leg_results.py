@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import call_in_process
+from conftest import Ciguard, call_in_process
 from run.leg_runner import plan_of, start, until
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError
 from ciguard.model import PlannedUnit, Suite
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Ciguard
 
 WRITES = """
 import os, pathlib, sys, time

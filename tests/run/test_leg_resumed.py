@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import call_in_process
@@ -21,14 +21,8 @@ from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.prove import prove
-from ciguard.model import LegPolicy, PlannedUnit, Suite
+from ciguard.model import LegPolicy, Plan, PlannedUnit, Record, Suite
 from ciguard.sources.local import read_plan, read_record_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.model import Plan, Record
-
 
 TESTS = """
 import os, pathlib, time

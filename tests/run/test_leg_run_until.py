@@ -7,24 +7,17 @@ import re
 import shlex
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from run.leg_runner import UNGUARDED, plan_of, start, start_shard
+from run.leg_runner import UNGUARDED, Leg, plan_of, start, start_shard
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.view import document
-from ciguard.model import PlannedUnit, Suite, Variant
+from ciguard.model import Plan, PlannedUnit, Suite, Variant
 from ciguard.render.markdown import as_markdown
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from run.leg_runner import Leg
-
-    from ciguard.model import Plan
 
 # It fails only behind the test that leaves something, which a file's own order puts behind it.
 ORDER = """

@@ -7,14 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import (
     LEG,
     MARK,
+    Leg,
     build_pyz,
     leg_program,
     no_survivor,
@@ -27,11 +28,6 @@ from run.leg_runner import (
 from ciguard.model import PlannedUnit
 from ciguard.run.process.reaper import tree
 from ciguard.run.process.spawn import SILENT_S, SupervisedProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from run.leg_runner import Leg
 
 SLOW = """
 import os, pathlib, subprocess, sys, time, pytest

@@ -5,15 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from run.leg_runner import PYTEST, build_pyz, plan_of, start, start_shard
 
 from ciguard.model import Suite
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TESTS = """
 import os, sys, time

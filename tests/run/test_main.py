@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from run.leg_runner import SCRUBBED, plan_of
@@ -13,9 +13,6 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.model import PlannedUnit, Suite
 from ciguard.run.__main__ import run
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHARD = ("--plan", "plan.json", "--shard", "01", "--record", "record")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from run.leg_runner import plan_of, start_shard
 
@@ -12,9 +12,6 @@ from ciguard.run.policy.actions import Start, Wait
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
 from ciguard.run.process.ending import culprit_results
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def state_of(*lines: StartLine | Result) -> State:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from history.git_servers import git
@@ -23,9 +23,6 @@ from ciguard.run.leg import (
     with_run,
     workflow_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GITHUB = {
     "GITHUB_ACTIONS": "true",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from ciguard.model import (
     Ending,
     EventLine,
+    Line,
     MetricLine,
     Outcome,
     ProcessEndLine,
@@ -23,9 +23,6 @@ from ciguard.model import (
     UnitKey,
 )
 from ciguard.run.resume import NO_PRIOR_LEGS, PriorLeg, finished_units, merge_legs
-
-if TYPE_CHECKING:
-    from ciguard.model import Line
 
 
 def units(*names: str) -> set[UnitKey]:

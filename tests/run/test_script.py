@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,6 @@ from ciguard.run.options import MAX_RECORDED, Script, read_script
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
     from ciguard.model import Record

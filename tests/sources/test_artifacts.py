@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 from codec.hostile_zips import HOSTILE
 from fakegithub.actions import add_artifact, zipped
 from fakegithub.server import serving
-from fakegithub.state import TOKEN, Fault, Login
+from fakegithub.state import TOKEN, FakeGitHub, Fault, Login
 from guard.fixtures import make_plan
 from pydantic import SecretStr
 
@@ -21,16 +22,11 @@ from ciguard.github.client import GitHub
 from ciguard.github.retry import RetryPolicy
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.process_logs import ProcessLogs
-from ciguard.model import EndLine, Result, ShardLine
+from ciguard.model import EndLine, Plan, Result, ShardLine
 from ciguard.sources import artifacts
 from ciguard.sources.artifacts import RunArtifacts, attempt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fakegithub.state import FakeGitHub
-
-    from ciguard.model import Plan
     from ciguard.sources.local import ReadInputs
 
 REPOSITORY = "octo-org/shop"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ciguard.sources.inputs import open_subject_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD, MERGE, BASE = "1" * 40, "2" * 40, "3" * 40
 PULL = {"number": 7, "head": {"sha": HEAD}, "base": {"ref": "main", "sha": BASE}}

@@ -8,7 +8,7 @@ import pytest
 from codec.hostile_zips import HOSTILE
 from compare.compare_factories import case, leg_lines
 from fakegithub.actions import REPOSITORY, add_artifact
-from fakegithub.state import Fault
+from fakegithub.state import FakeGitHub, Fault
 
 from ciguard.codec.record.lines import encode
 from ciguard.errors import InputError
@@ -18,8 +18,6 @@ from ciguard.github.models import FinishedRun, Repository
 from ciguard.sources.previous_run import artifact_name, load_previous_run
 
 if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
-
     from ciguard.github.client import GitHub
 
 OURS, THEIRS = 11, 22  # GitHub's numbers of both repositories

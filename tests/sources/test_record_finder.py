@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, files_of
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
-from fakegithub.state import TOKEN
+from fakegithub.state import TOKEN, FakeGitHub
 from guard.fixtures import SHARDS
 from guard.test_result_files import junit
 from pydantic import SecretStr
@@ -22,10 +23,7 @@ from ciguard.sources.references import PathReference, RunId
 from ciguard.sources.repository_files import CheckoutFiles
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
 
 FAILING = "\n{}  newly failing  passed  failed"
 JUNIT = """<testsuite name="s" tests="2" failures="{failures}"><testcase classname="pkg.mod.C"

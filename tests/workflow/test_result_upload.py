@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from ciguard.workflow.result_upload import find_result_upload, written_files
 from ciguard.workflow.test_commands import FoundStep, find_test_commands
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def job(*uploads: Mapping[str, object]) -> dict[str, Any]:

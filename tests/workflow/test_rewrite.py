@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 import yaml
@@ -17,9 +18,6 @@ from ciguard.workflow.matrix import combinations
 from ciguard.workflow.movable_job import read_job
 from ciguard.workflow.rewrite import is_moved, move_job
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ACTIONS = "octo-org/ciguard@0123456789abcdef0123456789abcdef01234567 # v0.2.0"
 ADDED = ("ciguard", "ciguard-report", "ciguard-history")

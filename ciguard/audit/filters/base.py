@@ -5,15 +5,11 @@ To add a language, write its module and its line in `LANGUAGES`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Final, Protocol
 
 from ciguard.audit.filters import pytest_selection, vstest
-from ciguard.audit.filters.expression import Expression, Selection, Term, select
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from ciguard.audit.filters.expression import TestSet
+from ciguard.audit.filters.expression import Expression, Selection, Term, TestSet, select
 
 
 class FilterLanguage(Protocol):

@@ -11,6 +11,7 @@ import posixpath
 import re
 import shlex
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.audit.filters.expression import (
@@ -22,13 +23,11 @@ from ciguard.audit.filters.expression import (
     Or,
     Selection,
     Term,
+    TestSet,
 )
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ciguard.audit.filters.expression import TestSet
     from ciguard.codec.inventory_file import InventoryUnit
 
 # Options that select nothing, and whether the next word is their value.

@@ -9,16 +9,12 @@ does nothing but print and exit, or its steps fail by results. A job in doubt is
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
-from ciguard.workflow.aggregation import read_jobs, skipped_jobs
+from ciguard.workflow.aggregation import JobTexts, read_jobs, skipped_jobs
 from ciguard.workflow.conditions import runs_after_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ciguard.workflow.aggregation import JobTexts
 
 COUNTED: Final = ("check", "can be green over lost tests")
 CAVEATS: Final = {

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ciguard.workflow.positions import SourceText
 from ciguard.workflow.result_upload import ResultUpload, find_result_uploads, written_files
-from ciguard.workflow.test_commands import FoundStep, find_test_steps
+from ciguard.workflow.test_commands import FoundStep, Tasks, find_test_steps
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ciguard.workflow.test_commands import Tasks
 
 COMMENTING: Final = re.compile(r"[\w-]+/ciguard|\$/")  # action of the job that comments
 Certainty = Literal["certain", "possible"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +19,6 @@ from ciguard.model.jobs import Job, whole_minutes
 from ciguard.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
 COUNTED: Final = ("job", "with an imbalanced matrix")

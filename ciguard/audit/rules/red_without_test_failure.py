@@ -7,20 +7,14 @@ sentence of the finding counts the causes of all red runs, those with a failure 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
-from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, red_cause
-from ciguard.audit.repository_runs import run_evidence
-from ciguard.audit.rules.base import RuleFinding
+from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, Cause, red_cause
+from ciguard.audit.repository_runs import PastRun, RepositoryRuns, run_evidence
+from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ciguard.audit.red_causes import Cause
-    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
-    from ciguard.audit.rules.base import Evidence
 
 COUNTED: Final = ("workflow", "red without a failed test")
 CAVEATS: Final[Mapping[str, str]] = {}

@@ -8,17 +8,13 @@ GitHub's documentation of status check functions. Pure.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.result_upload import uploads_artifact
-from ciguard.workflow.test_commands import COVERAGE, RESULTS, action_of
+from ciguard.workflow.test_commands import COVERAGE, RESULTS, FoundStep, action_of
 from ciguard.workflow.yaml_values import get, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ciguard.workflow.test_commands import FoundStep
 
 COUNTED: Final = ("job", "can lose results")
 CAVEATS: Final[Mapping[str, str]] = {}

@@ -6,22 +6,19 @@ Only the workflow file is searched: settings of a framework in other files are n
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from ciguard.audit.rules.base import RuleFinding, WorkflowFile, job_title, locate
 from ciguard.workflow.test_commands import (
     RETRY_ACTIONS,
+    FoundStep,
     action_of,
     split_list,
     step_script,
     test_command,
 )
 from ciguard.workflow.yaml_values import get, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ciguard.workflow.test_commands import FoundStep
 
 COUNTED: Final = ("job", "can hide a flaky test")
 CAVEATS: Final = {

@@ -16,6 +16,7 @@ import re
 from bisect import bisect_left
 from codecs import BOM_UTF8
 from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
@@ -45,8 +46,6 @@ from ciguard.model.probes import split_probes
 from ciguard.model.standing import find_first_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     _Timed = ProcessLine | StartLine | Result | EventLine
 
 MAX_DAMAGE: Final = 20  # lines named in a file, which may be full of garbage

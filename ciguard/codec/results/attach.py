@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -30,8 +31,6 @@ from ciguard.errors import InputError
 from ciguard.model import EndLine, EventLine, Record, Result, ShardLine, StartLine, UnitKey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from ciguard.codec.results.result_patterns import ResultFile
 
 FOLDER: Final = "results"

@@ -6,17 +6,14 @@ To add a format, write its module and its line in `FORMATS`.
 from __future__ import annotations
 
 import io
-from typing import IO, TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import IO, Final
 
 from ciguard.codec import archive
 from ciguard.codec.results import go_json, jest_json, junit, playwright_json, rspec_json, trx
 from ciguard.codec.results.base import ResultFormat, peek, xml_root
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 FORMATS: Final[Mapping[str, ResultFormat]] = {
     "junit": junit,

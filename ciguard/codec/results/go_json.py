@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final
 
 from ciguard.codec.results.base import MAX_MESSAGE_BYTES, truncate_message
 from ciguard.codec.results.xmlstream import MAX_BYTES, MAX_S
@@ -17,10 +18,6 @@ from ciguard.codec.unpack_limits import GZIP_ERRORS, damaged_gzip
 from ciguard.errors import InputError
 from ciguard.model import Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 NAME: Final = "go test -json"
 

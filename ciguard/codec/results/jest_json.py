@@ -10,8 +10,9 @@ https://github.com/vitest-dev/vitest; measured with Jest 30.5 and Vitest 4.1.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from ciguard.codec.results.base import truncate_message
 from ciguard.codec.results.jsonfile import (
@@ -26,10 +27,6 @@ from ciguard.codec.results.jsonfile import (
 )
 from ciguard.model import Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 NAME: Final = "JSON of Jest and Vitest"
 _COUNTERS: Final = frozenset({"numTotalTestSuites", "numFailedTestSuites", "numTotalTests"})

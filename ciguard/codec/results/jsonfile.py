@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -21,8 +22,6 @@ from ciguard.model import BAD_OUTCOMES, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
     from msgspec import Raw
 
 

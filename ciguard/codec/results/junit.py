@@ -10,8 +10,9 @@ element's attributes and their order, which a merge of files does not change. Pu
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import IO, Any, Final, Literal, NamedTuple
 
 from ciguard.codec.results.base import truncate_message, xml_root
 from ciguard.codec.results.xmlstream import MutableResult, XmlReader, seconds
@@ -19,10 +20,6 @@ from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
 
 NAME: Final = "JUnit XML"
 _ROOTS: Final = frozenset({"testsuites", "testsuite", "testcase"})

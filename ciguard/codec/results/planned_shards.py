@@ -8,6 +8,7 @@ to a unit (test) of its shard, else to a unit of another shard, else it is an un
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,8 +29,6 @@ from ciguard.model.result_times import latest_time_s
 from ciguard.model.shard_names import shard_lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.codec.results.result_patterns import ResultFile
 

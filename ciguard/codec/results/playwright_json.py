@@ -8,8 +8,9 @@ base.ts of https://github.com/microsoft/playwright; measured with Playwright 1.6
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from ciguard.codec.results.jsonfile import (
     Counters,
@@ -21,10 +22,6 @@ from ciguard.codec.results.jsonfile import (
 )
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 NAME: Final = "JSON of Playwright"
 # `config` comes first and may be longer than 4 KiB, so the format is recognised by keys of it.

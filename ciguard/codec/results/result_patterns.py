@@ -9,13 +9,11 @@ wildcard names the shard: for `artifacts/*/*.trx` and `artifacts/**/*.trx` the f
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
+from typing import Final, NotRequired, TypedDict, cast
 
 from ciguard.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HELP: Final = (
     "Result files instead of records, such as 'artifacts/{shard}/**/*.trx'; with --run, the first "

@@ -8,7 +8,8 @@ example that ran has an empty status, and later examples are absent, while the s
 from __future__ import annotations
 
 import re
-from typing import IO, TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import IO, Final
 
 from ciguard.codec.results.jsonfile import (
     Counters,
@@ -20,10 +21,6 @@ from ciguard.codec.results.jsonfile import (
 )
 from ciguard.model import Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 NAME: Final = "JSON of RSpec"
 # Errors outside of examples precede the examples, and may be longer than 4 KiB.

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from ciguard.codec.results.base import truncate_message, xml_root
 from ciguard.codec.results.xmlstream import MAX_S, MutableResult, XmlReader
@@ -19,10 +20,6 @@ from ciguard.codec.results.xmlstream import read as read_xml
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Ending, Outcome, Result
 from ciguard.model.failure_texts import ending_of_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 NAME: Final = "TRX"
 _ROOT: Final = "TestRun"

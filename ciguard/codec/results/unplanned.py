@@ -8,6 +8,7 @@ Python: each of these shards is then a variant of the test.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from ciguard.codec import archive
 from ciguard.codec.results.formats import has_results
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.model import (
+    CaseKey,
     InventorySummary,
     LegPolicy,
     Orphan,
@@ -31,10 +33,7 @@ from ciguard.model import (
 from ciguard.model.plan import OF_LIST, OF_RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from ciguard.codec.results.result_patterns import ResultFile
-    from ciguard.model import CaseKey
 
 _POOL: Final = "runner"
 

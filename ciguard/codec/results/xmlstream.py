@@ -8,8 +8,9 @@ it is incomplete, as by its counters (`set_incomplete`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, islice
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import IO, Any, Final, NoReturn, TypeVar
 from xml.parsers import expat
 
 from ciguard.codec.mutable_twin import mutable_twin
@@ -17,9 +18,6 @@ from ciguard.codec.results.base import MAX_MESSAGE_BYTES
 from ciguard.codec.unpack_limits import GZIP_ERRORS, damaged_gzip
 from ciguard.errors import InputError
 from ciguard.model import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
 
 T = TypeVar("T")
 

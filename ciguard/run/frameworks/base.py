@@ -10,12 +10,9 @@ import os
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Callable, Final, Mapping, Tuple
+from typing import Callable, Final, Mapping, Tuple
 
-from ciguard.model import SLOTS
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
+from ciguard.model import SLOTS, Suite
 
 
 @dataclass(frozen=True, **SLOTS)

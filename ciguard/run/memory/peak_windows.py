@@ -12,19 +12,16 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Mapping, NamedTuple, Sequence, Union
+from typing import Final, Mapping, NamedTuple, Sequence, Union
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import PEAK_RESET_BY
 
 assert sys.platform != "win32"
 
-from ciguard.run.memory.process_tree import last_pid
+from typing import Dict, List, Optional, Set, Tuple
 
-if TYPE_CHECKING:
-    from typing import Dict, List, Optional, Set, Tuple
-
-    from ciguard.run.memory.process_tree import TreeMemory
+from ciguard.run.memory.process_tree import TreeMemory, last_pid
 
 EVERY_S: Final = 0.04  # as often as the leg reads a program's lines
 # To close windows takes at most 1 % of a core while no lines arrive.

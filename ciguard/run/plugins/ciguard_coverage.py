@@ -17,12 +17,9 @@ import os
 import pathlib
 import shutil
 import warnings
-from typing import TYPE_CHECKING
+from typing import Any, Generator, Iterator, List, Tuple
 
 import pytest
-
-if TYPE_CHECKING:
-    from typing import Any, Generator, Iterator, List, Tuple
 
 VARIABLE = "COVERAGE_FILE"
 EXTRA_TRY = "CIGUARD_EXTRA_TRY"

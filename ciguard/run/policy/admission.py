@@ -7,15 +7,12 @@ processes. A unit that needs over half of the budget runs alone.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Sequence
+from typing import Final, Sequence
 
 from ciguard.run.policy.actions import Action, Assign, Reason, ReasonKind, Start
 from ciguard.run.policy.bisect import bisect
 from ciguard.run.policy.recycling import process_limit_bytes
-from ciguard.run.policy.state import predicted_peak_bytes, unit_peaks_bytes
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import State, predicted_peak_bytes, unit_peaks_bytes
 
 # Processes in a row without a finished unit; a fourth one would finish none either.
 MAX_FRUITLESS_PROCESSES: Final = 3

@@ -6,17 +6,13 @@ They change no result. reruns.py and repeats.py decide which they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Sequence
 
-from ciguard.run.policy.repeats import next_repeated, select_repeated
-from ciguard.run.policy.reruns import with_time_for_probe
+from ciguard.run.policy.repeats import RepeatedUnit, next_repeated, select_repeated
+from ciguard.run.policy.reruns import NewFailure, Rerun, with_time_for_probe
 
 if TYPE_CHECKING:
-    from typing import Sequence
-
     from ciguard.run.policy.process_state import ProcessState
-    from ciguard.run.policy.repeats import RepeatedUnit
-    from ciguard.run.policy.reruns import NewFailure, Rerun
 
 
 @dataclass

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.run.policy.actions import Action, Reason, Stop, Warn
-from ciguard.run.policy.state import MIB
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import MIB, State
 
 SAMPLES: Final = 2  # a single low sample may be a hiccup
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom below which a warning is due

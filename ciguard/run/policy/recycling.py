@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.run.policy.actions import Action, Reason, Recycle
-from ciguard.run.policy.state import MIB
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import MIB, State
 
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free below the limits of the processes ...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this

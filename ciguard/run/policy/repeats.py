@@ -8,14 +8,12 @@ if time does not suffice for so many, not at all: from fewer passes, little foll
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Final, Iterable
+from typing import TYPE_CHECKING, Callable, Final, Iterable, Sequence
 
 from ciguard.run.policy.actions import NO_TIME_S, Reason, ReasonKind
 from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, Rerun
 
 if TYPE_CHECKING:
-    from typing import Sequence
-
     from ciguard.model import PlannedUnit, Suite
     from ciguard.run.policy.process_state import ProcessState
 

@@ -13,14 +13,12 @@ units before it are halved until one is left.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, AbstractSet, Final, Iterator, Mapping
+from typing import TYPE_CHECKING, AbstractSet, Final, Generator, Iterator, Mapping, Sequence
 
 from ciguard.model import MEMORY_ENDINGS, SLOTS
 from ciguard.run.policy.actions import Reason, ReasonKind, Start
 
 if TYPE_CHECKING:
-    from typing import Generator, Sequence
-
     from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import TYPE_CHECKING, Callable, Final, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Final, Iterator, List, Mapping, Sequence, Tuple
 
-from ciguard.model import EventLine, LegPolicy
+from ciguard.model import EventLine, LegPolicy, Shard, Suite
 from ciguard.run.policy.actions import Claim, Start, Wait
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
-
-if TYPE_CHECKING:
-    from ciguard.model import Shard, Suite
 
 # The simulated leg never stops early: a prediction shows whether it exceeds the limits.
 _UNSTOPPED: Final = LegPolicy(guard_rail="off")

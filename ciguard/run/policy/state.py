@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, Collection, Final, Iterator, Literal, Mapping, Sequence
+from typing import Callable, Collection, Final, Iterator, Literal, Mapping, Sequence
 
 from ciguard.model import (
     BAD_OUTCOMES,
@@ -16,13 +16,16 @@ from ciguard.model import (
     Ending,
     EndLine,
     EventLine,
+    LegPolicy,
     Line,
     PlannedUnit,
     ProcessEndLine,
     Result,
     SampleLine,
+    Shard,
     ShardLine,
     StartLine,
+    Suite,
     UnitKey,
     repository_path,
 )
@@ -40,10 +43,6 @@ from ciguard.run.policy.reruns import (
     process_rerun,
     with_time_for_probe,
 )
-
-if TYPE_CHECKING:
-    from ciguard.model import LegPolicy, Shard, Suite
-
 
 MIB: Final = 1 << 20
 # Kinds of the events of a tested process that change the state.

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final, Iterable, Sequence
+from typing import Final, Iterable, Sequence
 
 from ciguard.run.policy.recycling import process_limit_bytes
-from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES, State
 
 MOST: Final = 1024  # workers; no tool starts as many
 

@@ -6,14 +6,11 @@ import contextlib
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
+from typing import Final, Iterator, Mapping, Sequence
 
 from ciguard.codec.record.lines import encode
-from ciguard.model import DefaultsLine
+from ciguard.model import DefaultsLine, PlannedUnit, ShardLine
 from ciguard.run.frameworks.base import ProcessFiles
-
-if TYPE_CHECKING:
-    from ciguard.model import PlannedUnit, ShardLine
 
 # Stacks of a hanging test: a process that a plugin has prepared has a file
 # NAME-PID and writes its stacks there on the signal, which would end any other. Linux only.

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, Mapping, Sequence, Set
+from typing import Any, Final, Mapping, Optional, Sequence, Set
 
 from ciguard.run.platforms.base import NOT_STARTED, ExitInfo, TestedProcess
 from ciguard.run.process import reaper
@@ -24,8 +24,6 @@ from ciguard.run.process.files import DUMP_SIGNAL, dumpable_pids
 
 assert sys.platform != "win32"
 
-if TYPE_CHECKING:
-    from typing import Optional
 
 START_S = 20.0  # a reaper that has started no process by then is lost (one takes 0.02 s)
 CLOSE_S = 20.0  # longest wait for a tree that is still alive at the end of the leg

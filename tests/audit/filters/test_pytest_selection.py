@@ -7,7 +7,8 @@ import random
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from conftest import clean_environment
@@ -17,10 +18,6 @@ from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import TestSet, positions_in
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 MODULE = """
 import pytest

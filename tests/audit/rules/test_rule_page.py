@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from audit.workflow_findings import find
-from fakegithub.past_runs import WORKFLOW
+from fakegithub.past_runs import WORKFLOW, Findings, PastRuns
 
 from ciguard.audit.rule_table import RULES, RUN_RULES, WORKFLOW_RULES
-
-if TYPE_CHECKING:
-    from fakegithub.past_runs import Findings, PastRuns
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/reference/audit-rules.md"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ciguard.model import Result
 
 

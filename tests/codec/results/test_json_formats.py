@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from codec.results.reading import read_until_error
 
 from ciguard.codec.results import jest_json, playwright_json, rspec_json
-from ciguard.codec.results.base import HEAD_BYTES
+from ciguard.codec.results.base import HEAD_BYTES, ResultFormat
 from ciguard.codec.results.formats import FORMATS
 from ciguard.codec.results.jsonfile import MAX_TRIES, PIECES_FROM_BYTES, head_keys
-
-if TYPE_CHECKING:
-    from ciguard.codec.results.base import ResultFormat
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 JSON_SAMPLES = [path for name in FORMATS for path in sorted((SAMPLES / name).glob("*/input.json"))]

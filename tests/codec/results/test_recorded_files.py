@@ -6,7 +6,6 @@ import io
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +14,7 @@ from ciguard.codec.results import junit, playwright_json, rspec_json
 from ciguard.codec.results.formats import format_of
 from ciguard.codec.results.matching import units_of_cases
 from ciguard.errors import InputError
-from ciguard.model import OUTCOMES
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
+from ciguard.model import OUTCOMES, Result
 
 RECORDED = Path(__file__).parents[2] / "samples" / "recorded"
 

@@ -17,13 +17,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import SkipTest
 from xml.etree import ElementTree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "projects/table"))  # acting.py

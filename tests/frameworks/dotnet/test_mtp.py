@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ import pytest
 from ciguard.run.plugins import ciguard_mtp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ciguard.run.plugins.ciguard_mtp import Line
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and pids as Linux has them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,8 +40,6 @@ from guard.fake_jobs import (
 from ciguard.guard.github_facts import UNCOUNTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from guard.fixtures import World
 
     from ciguard.model import Ending

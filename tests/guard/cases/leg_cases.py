@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from guard.cases.case import Case
 from guard.fake_jobs import job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from guard.fixtures import World
 
     from ciguard.guard.verdict import State

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from run.frameworks.test_registry import batch
@@ -20,9 +20,6 @@ from ciguard.run.plugins.ciguard_ctest import (
     named,
     numbers,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def one(number: int, name: str, **properties: object) -> BuildTest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from run.frameworks.test_registry import batch
@@ -22,9 +22,6 @@ from ciguard.run.plugins.ciguard_go import (
     flag_value,
     patterns,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def event(action: str, test: str = "", **more: object) -> bytes:

@@ -6,13 +6,10 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from ciguard.run.plugins.ciguard_launcher import Leg, death, follow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 LEAVES_A_SERVER = """
 import subprocess, sys

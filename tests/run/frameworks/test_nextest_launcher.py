@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from run.frameworks.test_registry import batch
@@ -21,9 +21,6 @@ from ciguard.run.plugins.ciguard_nextest import (
     selections,
     without_filtersets,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 COMMAND = ("cargo", "nextest", "run")
 SUITE = (

@@ -6,22 +6,17 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from run.frameworks.test_registry import batch
 from run.leg_runner import clean_environ
 
 from ciguard.model import Suite, Variant
-from ciguard.run.frameworks.base import Invocation, ListedUnit, environment
+from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, environment
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.pytest import PYTEST
 from ciguard.run.plugin_files import extract_plugins
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.run.frameworks.base import Listing
 
 SUITE = Suite("pytest", ("python", "-m", "pytest"), args=("-x",), variants={"v": Variant(("-q",))})
 

@@ -7,16 +7,14 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from run.leg_runner import PYTEST, plan_of, start_shard
 
 from ciguard.model import Result, StartLine
 from ciguard.run.memory.process_tree import ChildPeaks, TreeMemory
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MIB = 1 << 20
 SUITE = """

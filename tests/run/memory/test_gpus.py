@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import kill_once_there, plan_of, start, start_shard, until
@@ -21,9 +21,6 @@ from ciguard.model.machine_use import leg_machine_use
 from ciguard.render.plaintext import as_text
 from ciguard.run.memory.gpus import TIMEOUT_S, Gpus, used_bytes
 from ciguard.run.memory.process_tree import TreeMemory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux only")
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import io
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ciguard.errors import ExitCode
 from ciguard.model import Result, SampleLine
-from ciguard.run.output.leg_console import BackgroundWriter, Console
+from ciguard.run.output.leg_console import BackgroundWriter, Console, Kind
 from ciguard.run.output.view import describe_progress
 from ciguard.run.policy.leg_verdict import LegVerdict
 from ciguard.run.process.tail import Log
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
-    from ciguard.run.output.leg_console import Kind
 
 MIB = 1 << 20
 

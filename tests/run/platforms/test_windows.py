@@ -11,16 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import Leg, build_pyz, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit, Suite
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 IS_WINDOWS = os.name == "nt"
 PYTHON = sys.executable if IS_WINDOWS else os.environ.get("CIGUARD_WINDOWS_PYTHON", "")

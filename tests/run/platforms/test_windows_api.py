@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,6 @@ from ciguard.run.policy.actions import Start
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
 from ciguard.run.process.ending import classify_exit, fatal_signal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ import pytest
 from ciguard.run import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     Line = dict[str, Any]
 
 OPTIONS = ("-p", "no:cacheprovider", "-p", "xdist.plugin", "-p", "pytest_timeout")

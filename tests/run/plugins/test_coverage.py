@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from run.leg_runner import PYTEST, clean_environ, plan_of, start_shard
 
 from ciguard.model import Suite
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODULE = """
 def one():

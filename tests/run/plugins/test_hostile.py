@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from small_disk import small_disk
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from run.plugins.conftest import Project
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors and fork of POSIX")

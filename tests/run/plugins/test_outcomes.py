@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,6 @@ import pytest
 from ciguard.codec.record.reader import read_records
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from run.plugins.conftest import Project
 
 SUITE = '''

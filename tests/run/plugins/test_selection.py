@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,6 @@ from run.leg_runner import plan_of, start_shard
 from ciguard.model import Suite
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from run.plugins.conftest import Project
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 from run.states import finish_all, start, state_of
 
-from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine
+from ciguard.model import Ending, LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine
 from ciguard.run.policy.actions import Finish, Reason, Start
 from ciguard.run.policy.admission import MAX_FRUITLESS_PROCESSES
 from ciguard.run.policy.bisect import bisect, crashing_file
@@ -15,9 +16,6 @@ from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.rules import next_action
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ciguard.model import Ending
     from ciguard.run.policy.state import State
 
 FILES = ("a", "a", "b", "c", "d", "e")  # of the units 0 to 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from ciguard.run.policy.reruns import MAX_PROBED
 from ciguard.run.policy.rules import next_action
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ciguard.run.policy.state import State
 
 PROBING = replace(OFF, probe_s=100.0)

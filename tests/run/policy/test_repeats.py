@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from run.policy.test_probes import execute
@@ -25,10 +25,6 @@ from ciguard.model import (
 from ciguard.run.policy.actions import Finish, Start, Stop
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 REPEATING = replace(OFF, repeat_until_s=100.0)
 

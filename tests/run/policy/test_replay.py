@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from run.leg_runner import plan_of, start_shard
 from run.replay import replay, replays
 
-from ciguard.model import EventLine, LegPolicy, PlannedUnit, ProcessLine
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.model import Plan
+from ciguard.model import EventLine, LegPolicy, Plan, PlannedUnit, ProcessLine
 
 BUSY = """
 import os, pathlib, pytest, time

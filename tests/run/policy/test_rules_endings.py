@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from ciguard.model import Result
+from ciguard.model import Ending, Result
 from ciguard.run.policy.actions import Reason, Start
 from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.process.ending import classify_exit, is_unexplained
-
-if TYPE_CHECKING:
-    from ciguard.model import Ending
 
 STARTED = Start(1, (0, 1), "", "", 0, Reason("first"))
 DEATH = Result("b", "died", ending="crash")

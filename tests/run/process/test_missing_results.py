@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from ciguard.model import EventLine, UnitKey
+from ciguard.model import EventKind, EventLine, UnitKey
 from ciguard.run.output.view import describe_missing, not_run_events
 from ciguard.run.process.handle import ProcessReport
-
-if TYPE_CHECKING:
-    from ciguard.model import EventKind
 
 KEY = UnitKey("s", "v", "sub/test_a.py::TestA::test_one[x]")
 

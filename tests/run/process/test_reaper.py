@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import MARK, pids_with, until
 
 from ciguard.run.process.reaper import collect, exit_code_of, tree
 from ciguard.run.process.spawn import start_reaper
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
