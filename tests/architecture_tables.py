@@ -67,7 +67,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "sources.local",
         ),
         *("run.frameworks", "init.project", "init.repository"),
-        *("init.checksum", "init.workflow_files", "init.other_tools", "init.toolchains"),
+        *("init.workflow_files", "init.other_tools", "init.toolchains"),
     ),
     "render.templates": ("text",),
     "document": ("text",),

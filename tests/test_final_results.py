@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.errors import ExitCode
-from ciguard.export.cases import combinations
+from ciguard.export.junit_writer import combinations
 from ciguard.guard.prove import prove
 from ciguard.history.file import CODE_NAMES as WORDS_OF_CODES
 from ciguard.history.ingest import history_of

@@ -10,8 +10,7 @@ import click
 
 from ciguard import console
 from ciguard.errors import ExitCode
-from ciguard.export.cases import Combination, combinations
-from ciguard.export.junit_writer import to_junit
+from ciguard.export.junit_writer import Combination, combinations, to_junit
 from ciguard.guard.evaluation import EvaluationOptions, evaluate, past_runs_of
 from ciguard.guard.headline import headline
 from ciguard.guard.policy import context_of

@@ -16,6 +16,7 @@ from ciguard.codec import codeowners
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.codec.results.unplanned import may_be_of_results, read_unplanned, units_with_variants
+from ciguard.config.options import HISTORY
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.github_facts import (
@@ -85,11 +86,7 @@ _OPTIONS: Final = (
         is_flag=True,
         help="Ignore tests that also fail on the base branch.",
     ),
-    click.option(
-        "--history",
-        metavar="FILE|branch:NAME|URL",
-        help="Past runs: a file, a branch or a service (default: the configured store).",
-    ),
+    HISTORY,
 )
 
 

@@ -25,9 +25,9 @@ from ciguard.init.candidates import (
     find_same_checks,
     with_used_actions,
 )
-from ciguard.init.checksum import is_generated
 from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
 from ciguard.init.move_in import moved_files, snippet
+from ciguard.init.workflow_files import is_generated
 from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.movable_job import BY_HAND, NotMovable

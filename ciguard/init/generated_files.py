@@ -14,7 +14,6 @@ from typing import Final
 
 from ciguard.config.file import FILE, FILES, Config, configured_by
 from ciguard.errors import InputError, UsageError
-from ciguard.init.checksum import is_unedited, rest_of
 from ciguard.init.other_tools import LANGUAGES, first_of, no_suite, other_projects
 from ciguard.init.project import (
     Suggestion,
@@ -31,7 +30,9 @@ from ciguard.init.workflow_files import (
     Workflow,
     configuration_tables,
     count_checkpoint_steps,
+    is_unedited,
     render_workflow,
+    rest_of,
     time_text,
     with_tables,
 )

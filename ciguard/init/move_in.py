@@ -15,7 +15,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from ciguard.audit.result_options import RESULT_OPTIONS
+from ciguard.audit.next_step import RESULT_OPTIONS
 from ciguard.config.file import FILE, Config, configured_by
 from ciguard.config.suites import coverage_format
 from ciguard.errors import InputError, UsageError

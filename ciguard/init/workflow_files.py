@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import textwrap
@@ -12,13 +13,51 @@ from typing import Final
 
 import yaml
 
+from ciguard import __version__
 from ciguard.errors import UsageError
-from ciguard.init.checksum import with_checksum
 from ciguard.model import DRILL_KINDS
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 from ciguard.workflow.check_names import CHECK
 from ciguard.workflow.job_templates import ACTIONS, quoted, workflow_environment
 from ciguard.workflow.rewrite import NewJobs, action_path
+
+_FIRST_LINE: Final = re.compile(r"# ciguard init \S+, sha256 ([0-9a-f]{64}):.*\n")
+
+
+def with_checksum(text: str) -> str:
+    """Put the first line with the checksum before a text."""
+    return (
+        f"# ciguard init {__version__}, sha256 {_sha256(text)}: "
+        f"change ciguard.toml and run init again\n{text}"
+    )
+
+
+def is_generated(text: str) -> bool:
+    """Return whether the text has a first line with a checksum, also if it was edited."""
+    return _FIRST_LINE.match(_normalise(text)) is not None
+
+
+def is_unedited(text: str) -> bool:
+    """Return whether the text has a first line with the right checksum."""
+    first_line = _FIRST_LINE.match(_normalise(text))
+    return first_line is not None and first_line[1] == _sha256(rest_of(text))
+
+
+def rest_of(text: str) -> str:
+    """Return the normalised text below the line with the checksum; all text without this line."""
+    text = _normalise(text)
+    first_line = _FIRST_LINE.match(text)
+    return _normalise(text[first_line.end() :]) if first_line else text
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(_normalise(text).encode()).hexdigest()
+
+
+def _normalise(text: str) -> str:
+    # Idempotent: a normalised text is hashed again.
+    return re.sub(r"\r+\n", "\n", text).rstrip("\r\n") + "\n"
+
 
 MAX_STEPS: Final = 20  # each needs an artifact
 _SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")

@@ -1,7 +1,7 @@
 """Earlier legs of a shard (steps of this job, or earlier attempts): their lines and finished units.
 
 A unit is finished if its result is conclusive (`model/attempts.py`) and no further case of it can
-follow (`policy/unit_progress.py`).
+follow (`policy/process_state.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ciguard.model import (
 from ciguard.model.attempts import resolve_attempts
 from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.model.probes import split_probes
-from ciguard.run.policy.unit_progress import UnitProgress
+from ciguard.run.policy.process_state import UnitProgress
 
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List, Set, Tuple

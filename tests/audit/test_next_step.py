@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from init.move_in_samples import NO_ADDRESS
 
-from ciguard.audit.next_step import NextStep, after_workflows
-from ciguard.audit.result_options import RESULT_OPTIONS, RESULT_PATHS
+from ciguard.audit.next_step import RESULT_OPTIONS, RESULT_PATHS, NextStep, after_workflows
 from ciguard.audit.rules.base import WorkflowFile
 from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.job_templates import ACTIONS

@@ -21,7 +21,7 @@ from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts
 from ciguard.github.client import GitHub
 from ciguard.github.models import Account
-from ciguard.report.sticky_texts import ACTIONS_BOT, upsert_comment, upsert_issue, with_marker
+from ciguard.report.publish import ACTIONS_BOT, upsert_comment, upsert_issue, with_marker
 from ciguard.serve.github_clients import App
 
 if TYPE_CHECKING:

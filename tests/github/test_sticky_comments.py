@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
-from ciguard.report.sticky_texts import MAX_CHARS, StickyText, upsert_comment, with_marker
+from ciguard.report.publish import MAX_CHARS, StickyText, upsert_comment, with_marker
 
 REPOSITORY = "octo-org/shop"
 THREAD = f"/repos/{REPOSITORY}/issues/7/comments"

@@ -11,7 +11,7 @@ from fakegithub.state import TOKEN, FakeGitHub, Login, Request
 from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
-from ciguard.report.sticky_texts import StickyText, upsert_issue, with_marker
+from ciguard.report.publish import StickyText, upsert_issue, with_marker
 
 REPOSITORY = "octo-org/shop"
 LIST = f"/repos/{REPOSITORY}/issues"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from init.test_workflow_files import CASES, OWN
 
-from ciguard.init.checksum import is_generated, is_unedited, rest_of, with_checksum
+from ciguard.init.workflow_files import is_generated, is_unedited, rest_of, with_checksum
 
 if TYPE_CHECKING:
     from init.conftest import Init

@@ -20,7 +20,7 @@ from ciguard.guard.verdict import Excused, Verdict
 from ciguard.model import Plan, Result
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.notes import Note
-from ciguard.report.sticky_texts import MAX_CHARS
+from ciguard.report.publish import MAX_CHARS
 from ciguard.report.view import Report, ReportData, excuses_of
 
 LATE_MAIL = Note("quarantined", {"reason": "late mail", "issue": "#7", "until": "2026-12-01"})

@@ -23,7 +23,7 @@ from init.workflow_steps import read_action
 from serve.fake_runs import HEAD, MERGE, REPOSITORY, SHOP, upload_artifacts
 
 from ciguard.init.workflow_files import Workflow, render_workflow
-from ciguard.report.sticky_texts import with_marker
+from ciguard.report.publish import with_marker
 
 FORK = "stranger/shop"
 PULL = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}

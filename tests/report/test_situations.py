@@ -18,7 +18,7 @@ from report.situations import SITUATIONS
 from ciguard.codec.quarantine import decode
 from ciguard.compare.leaks import Leak
 from ciguard.render.markdown import SizeLimit, utf16_units
-from ciguard.report.sticky_texts import MAX_CHARS
+from ciguard.report.publish import MAX_CHARS
 from ciguard.report.view import Report
 
 if TYPE_CHECKING:

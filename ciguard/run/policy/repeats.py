@@ -7,11 +7,11 @@ if time does not suffice for so many, not at all: from fewer passes, little foll
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable, Final, Iterable, Sequence
 
 from ciguard.run.policy.actions import NO_TIME_S, Reason, ReasonKind
-from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, Rerun
+from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, NewFailure, Rerun, with_time_for_probe
 
 if TYPE_CHECKING:
     from ciguard.model import PlannedUnit, Suite
@@ -138,3 +138,52 @@ def next_repeated(chosen: Sequence[RepeatedUnit], left_s: float) -> RepeatedUnit
         if each.started < MAX_REPEATS and each.next_rerun().skip_reason(left_s) is None:
             return each
     return None
+
+
+@dataclass
+class ExtraTries:
+    """The extra tries after the end of a leg: of new failures, then of new and changed units.
+
+    Attributes:
+        probed: new failures that are tried again.
+        repeatable: new and changed units that passed, by unit.
+        repeated: those of them that are repeated; `current`: the one that runs now.
+    """
+
+    probed: Sequence[NewFailure] = ()
+    repeatable: dict[int, RepeatedUnit] = field(default_factory=dict)
+    repeated: Sequence[RepeatedUnit] = ()
+    current: RepeatedUnit | None = None
+
+    def timeout_s(self, unit: int, limit_s: float | None) -> float | None:
+        """Return the time that a unit may take now; None for no limit.
+
+        Args:
+            limit_s: its limit in its own tries.
+        """
+        if self.current is None or self.current.unit != unit:
+            return limit_s
+        repeat_s = self.current.limit_s
+        return repeat_s if limit_s is None else min(limit_s, repeat_s)
+
+    def next_repeat(self, left_s: float) -> list[Rerun]:
+        """Return the next repeat, if any fits into the time.
+
+        Units get their least number of repeats before the first ones get more.
+        """
+        if not any(each.needs_more for each in self.repeated):
+            chosen = {each.unit for each in self.repeated}
+            rest = [each for unit, each in self.repeatable.items() if unit not in chosen]
+            self.repeated = [*self.repeated, *select_repeated(rest, left_s)]
+        self.current = next_repeated(self.repeated, left_s)
+        return [self.current.next_rerun()] if self.current else []
+
+    def observe_end(self, running: ProcessState, ended_s: float, left_s: float) -> list[Rerun]:
+        """Take in the end of a process; return those that follow."""
+        if self.repeated:
+            if self.current is not None:
+                self.current.observe_end(running, ended_s)
+            return self.next_repeat(left_s)
+        for failure in self.probed:
+            failure.observe_end(running)
+        return [failure.probe for failure in with_time_for_probe(self.probed, left_s)]

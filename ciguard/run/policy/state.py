@@ -31,9 +31,8 @@ from ciguard.model import (
 )
 from ciguard.run.policy.actions import NO_TIME_S, Action, Assign, Claim, Recycle, Start, Stop, Warn
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
-from ciguard.run.policy.extra_tries import ExtraTries
 from ciguard.run.policy.process_state import ProcessState
-from ciguard.run.policy.repeats import STOP_S, repeated_unit
+from ciguard.run.policy.repeats import STOP_S, ExtraTries, repeated_unit
 from ciguard.run.policy.reruns import (
     MAX_PROBED,
     PROBE_RATIO,
