@@ -19,7 +19,7 @@ from packaging.version import Version
 from ciguard import __version__
 from ciguard.compare import json as comparison
 from ciguard.doctor import checks
-from ciguard.experiment import json as experiment
+from ciguard.experiment import view as experiment
 from ciguard.guard import json as verdict
 from ciguard.history.file import HISTORY_SCHEMA
 from ciguard.model import SCHEMA

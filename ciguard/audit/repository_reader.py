@@ -31,7 +31,7 @@ from ciguard.errors import InputError, NothingToDo
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.client import GitHub
-from ciguard.github.contents import file_at, folder_at
+from ciguard.github.contents import CommitTree
 from ciguard.github.models import RunJob, WorkflowRun
 from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached, ResponseCache
 from ciguard.github.run_client import RunClient, as_job, completed_runs
@@ -182,7 +182,7 @@ class RepositoryReader:
         """
         where = f"{self.repository}/{FOLDER}"
         try:
-            kinds = folder_at(self.github, self.repository, branch, FOLDER)
+            kinds = CommitTree(self.github, self.repository, branch).listing(FOLDER)
         except GitHubError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
@@ -204,7 +204,8 @@ class RepositoryReader:
         return workflows
 
     def workflow(self, path: str, branch: str) -> WorkflowFile | None:
-        content = self.ask("workflows", lambda: file_at(self.github, self.repository, branch, path))
+        tree = CommitTree(self.github, self.repository, branch)
+        content = self.ask("workflows", lambda: tree.content(path))
         if content is None:
             return None
         read = read_workflow(path, content)

@@ -22,9 +22,8 @@ from pydantic import TypeAdapter
 
 from ciguard import console
 from ciguard.codec.coverage_file import WITH_BRANCHES, Coverage, Share
-from ciguard.coverage.combination import Files, Place, share_of
-from ciguard.coverage.formats import OWN_COMBINER, READERS
-from ciguard.coverage.formats import Part as Content
+from ciguard.coverage.combination import OWN_COMBINER, READERS, Files, Place, share_of
+from ciguard.coverage.combination import Part as Content
 from ciguard.errors import ExitCode, InputError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run

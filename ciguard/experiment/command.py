@@ -116,8 +116,8 @@ def command(
     commands = {} if of_commits else parse_arms(arm_texts, a, b)
     # Imported here: numpy begins with the experiment.
     from ciguard.experiment import commits, view  # noqa: PLC0415
-    from ciguard.experiment.json import as_json, commits_as_json  # noqa: PLC0415
     from ciguard.experiment.schedule import Design  # noqa: PLC0415
+    from ciguard.experiment.view import as_json, commits_as_json  # noqa: PLC0415
     from ciguard.render.formats import as_format  # noqa: PLC0415
 
     if of_commits:

@@ -1,12 +1,13 @@
-"""What `ciguard experiment` shows, for commands and for two commits, as blocks. Pure."""
+"""What `ciguard experiment` shows, for commands and two commits, as blocks and as JSON. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.document import (
     Bullets,
@@ -23,7 +24,7 @@ from ciguard.document import (
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
 from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL, Measurement, Metric
-from ciguard.experiment.result import external_cpu_ratio
+from ciguard.experiment.result import Experiment, RowVerdict, external_cpu_ratio, row_verdict
 from ciguard.experiment.schedule import ALPHA, Design, Step
 from ciguard.render.changes import amount_text, estimated_change
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import CpuAnswer, Exclusion, Experiment, StopReason, Unpaired
+    from ciguard.experiment.result import CpuAnswer, Exclusion, StopReason, Unpaired
 
 MAX_NAMED: Final = 3  # named metrics that only one arm has, or that changed
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, during the experiment
@@ -340,3 +341,115 @@ def _coverage(text: str, warm: int, wall_s: float, reason: StopReason) -> str:
     """Return "10 of each arm after 1 warm run, in 4 min 02 s", with the reason of an early stop."""
     after = f" after {count_of(warm, 'warm run')}" if warm else ""
     return f"{text}{after}, in {duration(wall_s)}{STOP_TEXT[reason]}"
+
+
+SCHEMA: Final = 1
+
+
+def as_json(experiment: Experiment) -> dict[str, Any]:
+    """Return the experiment as experiment.schema.json describes it; null means unknown."""
+    return {
+        "schema": SCHEMA,
+        "verdict": experiment.verdict,
+        "verdicts": dict(experiment.verdicts),
+        "baseline": experiment.design.arms[0],
+        "complete": experiment.is_complete,
+        "stopped_because": experiment.stopped_because,
+        "failure": experiment.failed and experiment.failed.failure,
+        "commands": dict(experiment.arms),
+        "conditions": [dict(condition) for condition in experiment.design.conditions],
+        "planned_runs": experiment.design.runs,
+        "pairs": list(experiment.blocks),
+        "wall_s": experiment.wall_s,
+        "alpha": experiment.level,
+        "rows": [_row_json(row, experiment.row_verdict(row)) for row in experiment.rows],
+        "unpaired": [
+            {
+                "arm": unpaired.arm,
+                "missing_on": unpaired.missing_on,
+                "metrics": [_metric_json(metric) for metric in unpaired.metrics],
+            }
+            for unpaired in experiment.unpaired
+        ],
+        "cpu_time": [
+            {
+                "condition": answer.cpu.condition,
+                "arm": answer.cpu.arm,
+                "external_cpu_ratio": answer.external_cpu_ratio,
+                **{name: getattr(answer.cpu, name) for name in ("n", "ratio", "low", "high", "p")},
+                "verdict": row_verdict(answer.cpu),
+            }
+            for answer in experiment.cpu_answers
+        ],
+        "runs": [_run_json(run) for run in experiment.measurements],
+    }
+
+
+def commits_as_json(result: Experiment) -> dict[str, Any]:
+    numbers = ("n", "before", "after", "ratio", "low", "high", "p")
+    return {
+        "schema": SCHEMA,
+        "verdict": result.verdict,
+        "complete": result.is_complete,
+        "stopped_because": result.stopped_because,
+        "failure": result.failed and result.failed.failure,
+        "base": result.arms["base"],
+        "head": result.arms["head"],
+        "pairs": list(result.blocks),
+        "wall_s": result.wall_s,
+        "rows": [
+            {
+                "key": key_of(row.metric)._asdict(),
+                "measure": row.metric.name,
+                **{name: getattr(row, name) for name in numbers},
+                "verdict": row_verdict_of(row),
+            }
+            for row in result.rows
+        ],
+        "excluded": [
+            {"key": key._asdict(), **asdict(exclusion)}
+            for key, exclusion in result.exclusions.items()
+        ],
+    }
+
+
+def _row_json(row: Row, verdict: RowVerdict) -> dict[str, Any]:
+    numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise")
+    return {
+        "condition": row.condition,
+        "arm": row.arm,
+        **_metric_json(row.metric),
+        **{name: getattr(row, name) for name in numbers},
+        "verdict": verdict,
+    }
+
+
+def _metric_json(metric: Metric) -> dict[str, Any]:
+    return {
+        "name": metric.name,
+        "unit": metric.unit,
+        "key": dict(metric.key),
+        "iterations": metric.iteration_kind or None,
+    }
+
+
+def _run_json(run: Measurement) -> dict[str, Any]:
+    step, use = run.step, run.machine
+    return {
+        "condition": step.condition,
+        "arm": step.arm,
+        "run": step.block + 1,
+        "position": step.position + 1,
+        "is_warm": step.is_warm,
+        "failure": run.failure or None,
+        "machine": {
+            "least_available_bytes": use.least_available and use.least_available.size_bytes,
+            "swap_growth_bytes": use.swap_growth and use.swap_growth.size_bytes,
+            "stalled_s": use.stalls and use.stalls.stalled_s,
+            "external_cpu_ratio": run.external_cpu_ratio,
+        },
+        "invalid_metrics": list(run.invalid_metrics),
+        "values": [
+            {**_metric_json(metric), "value": value} for metric, value in run.values.items()
+        ],
+    }

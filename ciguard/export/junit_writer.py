@@ -124,10 +124,6 @@ def _rank(case: ExportedCase) -> tuple[bool, tuple[int, int, int]]:
     return bool(case.reason), severity(case.result)
 
 
-def count_outcomes(cases: Iterable[ExportedCase]) -> Counter[str]:
-    return Counter(map(status, cases))
-
-
 def status(case: ExportedCase) -> str:
     """Return passed, skipped, failed, or error (died, or without a final result)."""
     if case.result is None or case.reason:
@@ -162,7 +158,7 @@ def _group(case: ExportedCase) -> str:
 
 
 def _counts(cases: Sequence[ExportedCase]) -> dict[str, str]:
-    counts = count_outcomes(cases)
+    counts = Counter(map(status, cases))
     wall_s = sum(case.result.wall_s or 0.0 for case in cases if case.result is not None)
     return {
         "tests": str(len(cases)),

@@ -30,40 +30,8 @@ class Entry(GitHubJson):
     type: str
 
 
-def files_at(
-    github: GitHub, repository: str, sha: str, paths: Sequence[str], max_bytes: int = MAX_BYTES
-) -> dict[str, bytes]:
-    """Return those of the files that a commit has: a call for each of their folders and files.
-
-    Args:
-        max_bytes: limit of each file; a file above 1 MB takes one more call.
-
-    Raises:
-        GitHubError: a folder or file cannot be read, or a path is a link or larger.
-    """
-    return CommitTree(github, repository, sha).files(paths, max_bytes)
-
-
-def folder_at(github: GitHub, repository: str, ref: str, folder: str) -> Mapping[str, str]:
-    """Return the types of the entries of a folder, by name, in one call.
-
-    Raises:
-        GitHubError: the folder does not exist (404), or has more entries than GitHub lists.
-    """
-    return CommitTree(github, repository, ref).listing(folder)
-
-
-def file_at(github: GitHub, repository: str, ref: str, path: str) -> bytes:
-    """Return a file of a branch or commit, in one call.
-
-    Raises:
-        GitHubError: the file does not exist (404), or is above 1 MB.
-    """
-    return CommitTree(github, repository, ref).content(path)
-
-
 class CommitTree:
-    """The files of a commit; each folder is listed once."""
+    """The files of a commit or branch; each folder is listed once."""
 
     def __init__(self, github: GitHub, repository: str, sha: str) -> None:
         self._github = github
@@ -72,7 +40,15 @@ class CommitTree:
         self._ref = quote(sha, safe="")
         self._listings: dict[str, Mapping[str, str]] = {}
 
-    def files(self, paths: Sequence[str], max_bytes: int) -> dict[str, bytes]:
+    def files(self, paths: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
+        """Return the files that exist: a call for each of their folders and files.
+
+        Args:
+            max_bytes: limit of each file; a file above 1 MB takes one more call.
+
+        Raises:
+            GitHubError: a folder or file cannot be read, or a path is a link or larger.
+        """
         files = {}
         for path in paths:
             folder, _, name = path.rpartition("/")
@@ -94,7 +70,11 @@ class CommitTree:
         return self._listings[folder]
 
     def listing(self, folder: str) -> Mapping[str, str]:
-        """Return types by name, without a look at the parent folder."""
+        """Return types by name, without a look at the parent folder.
+
+        Raises:
+            GitHubError: the folder does not exist (404), or has more entries than GitHub lists.
+        """
         call = self._contents_path(folder)
         entries = self._github.items(Entry, call)
         if len(entries) >= MAX_ENTRIES:
@@ -103,6 +83,7 @@ class CommitTree:
         return {entry.name: entry.type for entry in entries}
 
     def content(self, path: str, max_bytes: int = MAX_BYTES) -> bytes:
+        """Return a file in one call, above 1 MB in two; GitHubError (404) if it does not exist."""
         call = self._contents_path(path)
         file = self._github.item(Content, call)
         if file.type == "file" and MAX_BYTES < file.size <= max_bytes:

@@ -14,7 +14,7 @@ from ciguard.codec.coverage_file import NO_COVERAGE
 from ciguard.config import file as configuration
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.contents import file_at
+from ciguard.github.contents import CommitTree
 from ciguard.github.run_client import RunClient
 from ciguard.guard.evaluation import EvaluationOptions, PastRuns
 from ciguard.guard.policy import RunContext
@@ -117,7 +117,8 @@ def _calls_ciguard(remote: RemoteRun) -> bool:
     if not remote.workflow_path or not run.head_sha:
         return False
     try:
-        content = file_at(remote.github, run.repository, run.head_sha, remote.workflow_path)
+        tree = CommitTree(remote.github, run.repository, run.head_sha)
+        content = tree.content(remote.workflow_path)
     except GitHubError as error:
         if error.status == 404:  # noqa: PLR2004 - removed, or of a required workflow elsewhere
             return False

@@ -118,7 +118,7 @@ def open_inputs(
         with open_subject_run(invocation.environ) as current:
             if sources.plan is None:
                 names_shards = any("{" in text for text in sources.results)
-                read = local.find_result_inputs if names_shards else local.glob_result_files
+                read = local.find_result_files if names_shards else local.glob_result_files
                 files = read(invocation.folder, sources.results)
                 yield _unplanned(invocation, sources, files, current)
                 return

@@ -207,7 +207,7 @@ def read_inputs(
         what = "both --records and --results" if results else "neither --records nor --results"
         raise UsageError(what, fix=fix)
     if records is None:
-        return find_result_inputs(folder, results)
+        return find_result_files(folder, results)
     if not records:
         fix = "name the folder; is the variable empty that should say it?"
         raise UsageError("no folder", where="--records", fix=fix)
@@ -225,14 +225,6 @@ def read_inputs(
     return ReadInputs(tree, problems=problems)
 
 
-def find_result_inputs(folder: Path, patterns: Sequence[str]) -> ReadInputs:
-    """Read the files of `find_result_files`, with a message if there are none."""
-    files, problems = find_result_files(folder, patterns)
-    named = ", ".join(patterns)
-    missing = "" if files or problems else f"--results: no file is called {named:.200}"
-    return ReadInputs(results=files, missing=missing, problems=problems)
-
-
 def read_result_files(
     folder: Path, patterns: Sequence[str]
 ) -> tuple[result_patterns.ResultFile, ...]:
@@ -241,9 +233,9 @@ def read_result_files(
     Raises:
         InputError: a file cannot be read.
     """
-    files, problems = find_result_files(folder, patterns)
-    _raise_first(problems, f"--results {patterns[0]}")
-    return files
+    found = find_result_files(folder, patterns)
+    _raise_first(found.problems, f"--results {patterns[0]}")
+    return found.results
 
 
 def _raise_first(problems: Sequence[str], where: str) -> None:
@@ -252,15 +244,10 @@ def _raise_first(problems: Sequence[str], where: str) -> None:
         raise InputError(f"{problems[0]}{more}", where=where, fix="remove it, or fix it")
 
 
-def find_result_files(
-    folder: Path, patterns: Sequence[str]
-) -> tuple[tuple[result_patterns.ResultFile, ...], tuple[str, ...]]:
-    """Find result files of other jobs, each once, with the facts of the first matching pattern.
+def find_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
+    """Read result files of other jobs, each once, with the facts of the first matching pattern.
 
     Links to files and folders are not followed.
-
-    Returns:
-        The files, and messages about files that were not read.
 
     Raises:
         UsageError: a pattern names no shard.
@@ -289,7 +276,12 @@ def find_result_files(
         result_patterns.ResultFile(path, content, **matches[path][1], root=root_path)
         for path, content in contents_of(items, problems)
     )
-    return files, tuple(sorted(set(problems)))
+    missing = "" if files or problems else _no_file(patterns)
+    return ReadInputs(results=files, missing=missing, problems=tuple(sorted(set(problems))))
+
+
+def _no_file(patterns: Sequence[str]) -> str:
+    return f"--results: no file is called {', '.join(patterns):.200}"
 
 
 def glob_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
@@ -305,8 +297,7 @@ def glob_result_files(folder: Path, patterns: Sequence[str]) -> ReadInputs:
         result_patterns.ResultFile(name, read(folder / name), shard, root=root)
         for name, shard in sorted(shards.items())
     )
-    missing = "" if results else f"--results: no file is called {', '.join(patterns):.200}"
-    return ReadInputs(results=results, missing=missing)
+    return ReadInputs(results=results, missing="" if results else _no_file(patterns))
 
 
 def read_record_tree(path: Path | str, logs: ProcessLogs | None = None) -> tuple[Record, ...]:

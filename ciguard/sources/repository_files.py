@@ -83,7 +83,7 @@ class CheckoutFiles:
             return self._checkout.files_at(commit, names, max_bytes)
         except RemoteError as error:
             # Imported here: pydantic and httpx take 0.2 s, which a complete checkout saves.
-            from ciguard.github.contents import files_at  # noqa: PLC0415
+            from ciguard.github.contents import CommitTree  # noqa: PLC0415
             from ciguard.sources.inputs import explaining_client  # noqa: PLC0415
 
             run, token = self.run, token_of(self.environ)
@@ -93,7 +93,7 @@ class CheckoutFiles:
             try:
                 with explaining_client(run.api_url, token) as github:
                     paths = [f"{prefix}{name}" for name in names]
-                    files = files_at(github, run.repository, commit, paths, max_bytes)
+                    files = CommitTree(github, run.repository, commit).files(paths, max_bytes)
             except RemoteError as other:
                 what = f"{error.what}; and by GitHub's API: {other.what}"
                 raise RemoteError(what, where=error.where, fix=error.fix) from other

@@ -22,8 +22,7 @@ from markdown_it import MarkdownIt
 from ciguard.errors import UsageError
 from ciguard.experiment import view
 from ciguard.experiment.command import parse_arms, parse_conditions, parse_seconds
-from ciguard.experiment.json import as_json
-from ciguard.experiment.view import verdict_lines
+from ciguard.experiment.view import as_json, verdict_lines
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text
 

@@ -24,12 +24,11 @@ from ciguard.experiment.commit_test import (
     plan_of,
     values_of,
 )
-from ciguard.experiment.json import commits_as_json
 from ciguard.experiment.measurement import Measurement, Metric
 from ciguard.experiment.paired_test import Row
 from ciguard.experiment.result import Exclusion, Experiment, run_design
 from ciguard.experiment.schedule import Design, Step
-from ciguard.experiment.view import commit_document
+from ciguard.experiment.view import commit_document, commits_as_json
 from ciguard.model import CaseKey, Record, Result, Suite, UnitKey
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text

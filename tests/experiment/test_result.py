@@ -10,7 +10,6 @@ import pytest
 from compare.test_calibration import at_most
 from experiment.simulated_programs import Program
 
-from ciguard.experiment.json import as_json
 from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, Measurement, Metric
 from ciguard.experiment.result import (
     Experiment,
@@ -22,7 +21,7 @@ from ciguard.experiment.result import (
     series_of,
 )
 from ciguard.experiment.schedule import ALPHA, Design, Step, interim_analyses, steps
-from ciguard.experiment.view import coverage_text, document, unpaired_text, verdict_lines
+from ciguard.experiment.view import as_json, coverage_text, document, unpaired_text, verdict_lines
 from ciguard.model.machine_use import MachineUse, MemoryMoment, Stalls
 from ciguard.render.plaintext import as_text
 

@@ -12,9 +12,9 @@ import pytest
 from experiment.test_commit_result import found as of_commits
 from experiment.test_result import LESS, MIB, MORE, SCORE, experiment, scaled
 
-from ciguard.experiment.json import as_json, commits_as_json
 from ciguard.experiment.measurement import PEAK, WALL
 from ciguard.experiment.result import StopReason, Verdict
+from ciguard.experiment.view import as_json, commits_as_json
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "experiment.schema.json"
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"

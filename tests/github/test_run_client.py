@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.contents import files_at
+from ciguard.github.contents import CommitTree
 from ciguard.github.events import ActionsRun
 from ciguard.github.run_client import RunClient, completed_runs, pulls_of, pushed_runs, runs_of_base
 from ciguard.model.jobs import LOG_TAIL_BYTES, Job, Step
@@ -197,7 +197,7 @@ def test_files_of_a_commit_without_the_missing_ones(server: FakeGitHub, github: 
     server.files["my conf/ciguard.toml", SHA] = b"[policy]\n"
     server.files["README.md", SHA] = b"x"
     wanted = ["my conf/ciguard.toml", "my conf/quarantine.toml", "other/deep/x", "README.md", "y"]
-    assert files_at(github, REPOSITORY, SHA, wanted) == {
+    assert CommitTree(github, REPOSITORY, SHA).files(wanted) == {
         "my conf/ciguard.toml": b"[policy]\n",
         "README.md": b"x",
     }
@@ -206,31 +206,31 @@ def test_files_of_a_commit_without_the_missing_ones(server: FakeGitHub, github: 
 
 def test_inaccessible_commit_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     with pytest.raises(GitHubError) as reported:
-        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+        CommitTree(github, REPOSITORY, SHA).files(["ciguard.toml"])
     assert reported.value.status == 404
 
 
 def test_folder_or_oversized_file_is_rejected(server: FakeGitHub, github: GitHub) -> None:
     server.files["ciguard.toml/x", SHA] = b"x"
     with pytest.raises(GitHubError, match="is no plain file there, but a dir"):
-        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+        CommitTree(github, REPOSITORY, SHA).files(["ciguard.toml"])
     server.files["big", SHA] = b"x" * 1_000_001
     with pytest.raises(GitHubError, match="at most 1 MB, found file of 1,000,001 bytes"):
-        files_at(github, REPOSITORY, SHA, ["big"])
+        CommitTree(github, REPOSITORY, SHA).files(["big"])
     text = '{"type": "file", "encoding": "base64", "content": "A", "size": 1}'
     server.files["odd", SHA] = b"x"
     server.faults.append(
         Fault(path="/contents/odd", status=200, text=text, content_type="application/json")
     )
     with pytest.raises(GitHubError, match="no base64"):
-        files_at(github, REPOSITORY, SHA, ["odd"])
+        CommitTree(github, REPOSITORY, SHA).files(["odd"])
 
 
 def test_truncated_folder_listing_is_an_error(server: FakeGitHub, github: GitHub) -> None:
     for number in range(1000):
         server.files[f"{number:04}", SHA] = b""
     with pytest.raises(GitHubError, match="does not show all"):
-        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+        CommitTree(github, REPOSITORY, SHA).files(["ciguard.toml"])
 
 
 @pytest.mark.parametrize(

@@ -339,9 +339,9 @@ def test_result_files_match_the_pattern_without_following_links(tmp_path: Path) 
     (tmp_path / "a" / "01" / "link.xml").symlink_to(tmp_path / "secret.xml")
     (tmp_path / "a" / "03").symlink_to(tmp_path / "b" / "02")
     patterns = ("a/**/*.xml", "a/{shard}/**/r.xml", "gone/*/r.xml")
-    found, problems = local.find_result_files(tmp_path, patterns)
-    assert [(one.path, one.shard) for one in found] == [("a/01/x/r.xml", "01")]
-    assert problems == ("a/01/link.xml: a link",)
+    read = local.find_result_files(tmp_path, patterns)
+    assert [(one.path, one.shard) for one in read.results] == [("a/01/x/r.xml", "01")]
+    assert read.problems == ("a/01/link.xml: a link",)
     with pytest.raises(InputError, match="a link"):
         local.read_result_files(tmp_path, patterns)
     (absolute,) = local.read_result_files(tmp_path, (f"{tmp_path}/b/*/*.xml",))
