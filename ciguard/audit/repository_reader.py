@@ -312,6 +312,5 @@ def _past_run(run: WorkflowRun, path: str, page: str) -> PastRun | None:
         conclusion=run.conclusion,
         attempt=run.run_attempt,
         created_at=run.created_at,
-        ended_at=run.updated_at or run.created_at,
         url=run.html_url or f"{page}/{run.id}",
     )

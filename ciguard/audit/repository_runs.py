@@ -37,7 +37,6 @@ class PastRun:
         branch: head branch, in `repository`: the fork for the pull request of a fork.
         conclusion: of the last attempt, in GitHub's words.
         created_at: of the first attempt.
-        ended_at: of the last attempt.
     """
 
     id: int
@@ -48,7 +47,6 @@ class PastRun:
     conclusion: str
     attempt: int
     created_at: datetime
-    ended_at: datetime
     url: str
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from ciguard.compare.run_columns import RunInfo, index_in, run_info, with_children
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
-from ciguard.history.file import BOUNDS, CODE, History
+from ciguard.history.file import BOUNDS, CODE, History, Values
 from ciguard.history.query import in_complete_leg, leg_positions, newest_values
 
 if TYPE_CHECKING:
@@ -117,16 +117,15 @@ class _Rows:
     not_passed: int = 0
 
 
-def _usable(outcome: Codes, ending: Codes) -> NDArray[np.bool_]:
-    """Select the cases that passed and completed; code 0 is unknown, as in a file of durations."""
+def usable(cases: Run | Values) -> NDArray[np.bool_]:
+    """Select the cases whose numbers can be compared: those that passed and completed.
+
+    Code 0 is unknown, as in a file of durations.
+    """
+    outcome, ending = cases.outcome, cases.ending
     good: NDArray[np.bool_] = (outcome == CODE["outcome"]["passed"]) | (outcome == 0)
     completed: NDArray[np.bool_] = (ending == CODE["ending"]["completed"]) | (ending == 0)
     return good & completed
-
-
-def usable(run: Run) -> NDArray[np.bool_]:
-    """Select the cases of a run whose numbers can be compared: those that passed."""
-    return _usable(run.outcome, run.ending)
 
 
 def standings(run: Run) -> Codes:
@@ -145,7 +144,7 @@ def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
     chosen[list(used)] = True
     target = index_in(history, candidate).astype(np.int32)
     is_shared = chosen[values.run] & (target[values.key] >= 0)
-    good = is_shared & _usable(values.outcome, values.ending)
+    good = is_shared & usable(values)
     complete = in_complete_leg(history, values)
     rows = np.flatnonzero(good & complete)
     numbers = {name: getattr(values, name)[rows] for name in _NUMBERS}

@@ -172,7 +172,7 @@ def _row(
         seeds={event.process or 0: event.detail for event in events if event.kind == "seed"},
         after_tests=time_after_tests(record) if record is not None else None,
         fewer_at_once=_fewer_at_once(shard, events),
-        started_at=None if record is None or _is_resumed(record) else record.started_at,
+        started_at=None if record is None or record.is_resumed else record.started_at,
     )
 
 
@@ -185,11 +185,6 @@ def _fewer_at_once(shard: Shard, events: Sequence[EventLine]) -> Note | None:
         return None
     least = min(limited, key=lambda facts: facts["workers"])
     return Note("fewer_workers", {name: int(number) for name, number in least.items()})
-
-
-def _is_resumed(record: Record) -> bool:
-    """Return whether a leg resumed an earlier one: its times and files are of both."""
-    return any(event.kind == "resumed" for event in record.events)
 
 
 def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
@@ -251,7 +246,7 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
         if notes:
             facts = {"count": len(notes) if len(notes) > 1 else None}
             yield Finding("contradictory", shard, facts=facts, cause=notes[0])
-    if record.copies and not _is_resumed(record):
+    if record.copies and not record.is_resumed:
         yield Finding("duplicate_record", shard, facts={"sources": record.copies})
     if metrics := [event.detail for event in record.events if event.kind == "unreadable_metric"]:
         facts = {"first": metrics[0], "more": len(metrics) - 1 or None}
@@ -266,7 +261,7 @@ def cached_results(
     for leg in legs:
         job = jobs[leg.shard.key].job if leg.shard.key in jobs else None
         start = leg.row.started_at or (job.started_at if job is not None else None)
-        if start is None or leg.record is None or _is_resumed(leg.record):
+        if start is None or leg.record is None or leg.record.is_resumed:
             continue
         first_s, events = start.timestamp() - CLOCK_S, leg.record.events
         files = [line.detail for line in events if line.facts.get("latest_s", first_s) < first_s]

@@ -383,10 +383,9 @@ def _sum_known(values: Sequence[float | None], share: int) -> float | None:
 
 def _complete_wall_s(record: Record) -> float | None:
     """Return a leg's wall time; None if it died, or continued an earlier leg with another clock."""
-    if record.end is None or record.end.ending != "completed":
+    if record.end is None or record.end.ending != "completed" or record.is_resumed:
         return None
-    is_resumed = any(event.kind == "resumed" for event in record.events)
-    return None if is_resumed else record.end.at_s
+    return record.end.at_s
 
 
 class _Waits:

@@ -20,10 +20,7 @@ BEGINS: Final = ("probing", "repeating")  # events before extra tries
 MIN_OF_A_KIND: Final = 4  # by chance, a test that fails every second time rarely does so
 Dependence = Literal["", "again", "alone", "after"]
 DEPENDENCES: Final = tuple(filter(None, get_args(Dependence)))
-REPEATS: Final = (
-    "repeat_alone",
-    "repeat_after",
-)  # reasons of processes that repeat their last unit
+REPEATS: Final = ("repeat_alone", "repeat_after")  # of processes that repeat their last unit
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -381,6 +381,11 @@ class Record:
         return "not_executed" not in settings
 
     @property
+    def is_resumed(self) -> bool:
+        """Return whether the leg resumed an earlier one: its times and files are of both."""
+        return any(event.kind == "resumed" for event in self.events)
+
+    @property
     def started_at(self) -> datetime | None:
         """Return the start in UTC, by the clock of the runner; None if unknown or malformed."""
         try:
