@@ -12,16 +12,25 @@ import threading
 import time
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Final, Literal, Mapping
+from typing import (
+    TYPE_CHECKING,
+    AbstractSet,
+    Any,
+    Callable,
+    Final,
+    Literal,
+    Mapping,
+)
 from urllib.parse import quote
 
-from ciguard.model import SLOTS
-from ciguard.model.service_address import BEARER_TOKEN
+from ciguard.model import SLOTS, EventLine, Line, Plan, PlannedUnit, Shard, ShardLine
+from ciguard.model.service_address import BEARER_TOKEN, is_safe
+from ciguard.run.output.view import describe_claim, describe_claims_end, describe_taken
 from ciguard.run.policy.actions import NO_TIME_S, Claim
 
 if TYPE_CHECKING:
-    from typing import Optional, Set, Tuple
-
+    from ciguard.run.output.leg_console import Console
+    from ciguard.run.policy.state import State
 
 TOKEN_VARIABLE: Final = "CIGUARD_CLAIMS_TOKEN"
 PATIENCE_S: Final = 2.0  # for name lookup, connection, TLS and answer together
@@ -46,10 +55,10 @@ class ClaimAnswer:
         problem, detail: why there is no answer.
     """
 
-    block: Optional[str] = None
+    block: str | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
-    held: Tuple[str, ...] = ()
-    problem: Optional[EndReason] = None
+    held: tuple[str, ...] = ()
+    problem: EndReason | None = None
     detail: str = ""
 
 
@@ -87,11 +96,11 @@ class ClaimClient:
         self.asks = True
         self._origin_s = origin_s
         self._token = token_of(environ)
-        self._messages: SimpleQueue[Tuple[int, Callable[[float], object]]] = SimpleQueue()
+        self._messages: SimpleQueue[tuple[int, Callable[[float], object]]] = SimpleQueue()
         self._greeting: SimpleQueue[ClaimAnswer] = SimpleQueue()
         self._answer: SimpleQueue[ClaimAnswer] = SimpleQueue()  # a new queue for each question
-        self._given: Set[str] = set()
-        self._until_s: Optional[float] = None  # end of the wait for the open question
+        self._given: set[str] = set()
+        self._until_s: float | None = None  # end of the wait for the open question
 
     def begin(self) -> None:
         """Tell the service that the leg has begun."""
@@ -109,7 +118,7 @@ class ClaimClient:
         if not _in_thread(lambda: answer.put(self._ask(more, given, until_s))):
             answer.put(ClaimAnswer(problem="no_answer", detail="no thread can be started"))
 
-    def poll(self) -> Optional[ClaimAnswer]:
+    def poll(self) -> ClaimAnswer | None:
         """Return the answer to the question, or one with `problem` after a timeout; None before."""
         if self._until_s is None:
             return None
@@ -124,7 +133,7 @@ class ClaimClient:
             self._given.add(answer.block)
         return answer
 
-    def poll_greeting(self) -> Optional[ClaimAnswer]:
+    def poll_greeting(self) -> ClaimAnswer | None:
         """Return the answer to `begin` once, when it has arrived and no question is open."""
         if self._until_s is not None:
             return None
@@ -173,7 +182,7 @@ class ClaimClient:
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any], until_s: float
-    ) -> Tuple[int, bytes]:
+    ) -> tuple[int, bytes]:
         """Send a request until the service answers or the time is over."""
         content = json.dumps({"plan": self._leg.plan, "leg": self._leg.shard, **body})
         while True:
@@ -189,7 +198,7 @@ class ClaimClient:
                     raise
             time.sleep(RETRY_S)
 
-    def _parse(self, answer: Tuple[int, bytes]) -> ClaimAnswer:
+    def _parse(self, answer: tuple[int, bytes]) -> ClaimAnswer:
         """Parse an answer; refuse one with blocks or shards that it cannot contain."""
         status, content = answer
         if status != OK:
@@ -258,8 +267,8 @@ def _in_thread(action: Callable[[], None]) -> bool:
 
 
 def _send(
-    method: str, address: str, body: Optional[bytes], token: str, until_s: float
-) -> Tuple[int, bytes]:
+    method: str, address: str, body: bytes | None, token: str, until_s: float
+) -> tuple[int, bytes]:
     """Send a request; return status and content of the answer.
 
     Raises:
@@ -301,3 +310,125 @@ def _send(
         cause = getattr(broken, "reason", None)
         kind = type(cause if isinstance(cause, Exception) else broken).__name__
         raise _NoAnswer("no_answer", kind) from broken
+
+
+# Details of a leg that claims nothing from the start.
+PART_OF_SHARD = "it runs a part of its shard"
+NOT_ON_GITHUB = "it belongs to no run on GitHub"
+UNSAFE = "the service has no https address"
+
+
+class Claiming:
+    """The claims of one leg: asks the service, and writes its answers into the record.
+
+    Args:
+        client: None for a leg without a service.
+        observed: writes a line that the rules look at.
+    """
+
+    def __init__(
+        self,
+        client: ClaimClient | None,
+        state: State,
+        console: Console,
+        observed: Callable[[Line], None],
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._console = console
+        self._observed = observed
+
+    def begin(self) -> None:
+        """Tell the service that the leg begins, or that it claims nothing; do not wait."""
+        if self._client is not None and self._client.asks:
+            self._client.begin()
+        elif self._client is not None:
+            self._client.go_alone()
+
+    def ask(self, claim: Claim) -> None:
+        if self._client is not None:
+            self._client.ask(claim)
+
+    def poll(self, now_s: float) -> None:
+        """Take in the answers of the service, or a timeout; never wait."""
+        if self._client is None:
+            return
+        answer = self._client.poll()
+        if answer is not None:
+            self._take_in(answer, self._client, now_s)
+        greeting = self._client.poll_greeting()
+        if greeting is not None:
+            self._claim_held(greeting, now_s)
+
+    def _take_in(self, answer: ClaimAnswer, client: ClaimClient, now_s: float) -> None:
+        for block, shard in answer.taken.items():
+            if block in self._state.claims.held:
+                units = len(self._state.claims.held[block])
+                self._observed(EventLine("taken", now_s, block=block, shard=shard))
+                self._console.print_line(describe_taken(block, shard, units))
+        self._claim_held(answer, now_s)
+        if answer.block is not None:
+            self._claim(answer.block, now_s)
+            client.confirm(answer.block)
+            return
+        reason, detail = answer.problem or "nothing_left", answer.detail
+        if answer.problem is not None:
+            client.go_alone()
+        own_units = sum(map(len, self._state.claims.held.values()))
+        self._observed(EventLine("claims_ended", now_s, detail=detail, reason=reason))
+        self._console.print_line(describe_claims_end(reason, detail, own_units))
+
+    def _claim_held(self, answer: ClaimAnswer, now_s: float) -> None:
+        """Run the blocks that an earlier attempt of this leg claimed: no other leg runs them."""
+        for block in answer.held:
+            if block not in self._state.claims.claimed:
+                self._claim(block, now_s)
+
+    def _claim(self, block: str, now_s: float) -> None:
+        claims = self._state.claims
+        units = claims.others.get(block) or claims.held.get(block) or claims.moved.get(block) or ()
+        self._observed(EventLine("claimed", now_s, block=block))
+        is_own = block not in claims.others
+        self._console.print_line(describe_claim(block, len(units), is_own=is_own))
+
+
+def claim_client(
+    plan: Plan,
+    shard: Shard,
+    others: Mapping[str, tuple[PlannedUnit, ...]],
+    head: ShardLine,
+    environ: Mapping[str, str],
+    *,
+    is_part: bool,
+    origin_s: float,
+) -> tuple[ClaimClient | None, tuple[EventLine, ...]]:
+    """Return the client for claims; for a leg that claims nothing, also the line with the reason.
+
+    Args:
+        others: blocks of other shards that the leg may run.
+        is_part: the leg runs a part of its shard, or resumes earlier legs.
+    """
+    if not (plan.claims and (shard.blocks or others)):
+        return None, ()
+    client: ClaimClient | None = None
+    reason: EndReason = "not_asked"
+    detail = PART_OF_SHARD
+    if plan.policy.lists:
+        pass
+    elif not (head.repository and head.run_id and head.run_attempt):
+        detail = NOT_ON_GITHUB
+    elif not is_safe(plan.claims):
+        detail = UNSAFE
+    elif not token_of(environ):
+        reason, detail = "no_token", f"{TOKEN_VARIABLE} is not set to a token"
+    else:
+        run = f"{quote(head.repository)}/runs/{head.run_id}/{head.run_attempt}"
+        address = f"{plan.claims}/api/v1/repos/{run}"
+        own = shard.units_by_block().keys()
+        other_shards = {other.key for other in plan.shards} - {shard.key}
+        leg = ClaimingLeg(address, plan.id, shard.key, own, others.keys(), other_shards)
+        client = ClaimClient(leg, environ, origin_s=origin_s)
+        client.asks = not is_part
+        if client.asks:
+            return client, ()
+    return client, (EventLine("claims_ended", 0.0, detail=detail, reason=reason),)

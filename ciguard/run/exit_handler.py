@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, Dict, Final, List, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import Ending, EventKind, EventLine, Line, ProcessEndLine, Result, UnitKey
 from ciguard.model.failure_texts import memory_failure
@@ -58,7 +58,7 @@ class ProcessExit:
     ending: Ending
     error: str  # why the process did not start, or that its reaper was killed; "" for neither
     output: str  # the error, or the end of the process's output
-    stacks: Tuple[str, ...]  # of each process of the tree, if the leg asked for them
+    stacks: tuple[str, ...]  # of each process of the tree, if the leg asked for them
     at_s: float
 
     @property
@@ -91,10 +91,10 @@ class ProcessExitHandler:
     observed: Callable[[Line], None]
     memory: MemorySampler
     oom_kills: Callable[[], int]
-    causes: Dict[UnitKey, str] = field(default_factory=dict)
+    causes: dict[UnitKey, str] = field(default_factory=dict)
     unexplained: int = 0
-    settings: List[EventLine] = field(default_factory=list)
-    _advised: Set[str] = field(default_factory=set)
+    settings: list[EventLine] = field(default_factory=list)
+    _advised: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.unexplained = sum(
@@ -211,7 +211,7 @@ class ProcessExitHandler:
             return live.report.session_status
         return FAILED if suite.means_failed_tests(code) else code
 
-    def _observe_culprits(self, end: ProcessExit) -> Tuple[Result, ...]:
+    def _observe_culprits(self, end: ProcessExit) -> tuple[Result, ...]:
         """Write the results of the units to blame, or the last output; return those results."""
         stopped_s = end.live.process.stop_requested_s or end.at_s
         open_cases = end.live.report.open_cases
@@ -285,7 +285,7 @@ class ProcessExitHandler:
         left = f"{count_of(len(blamed), 'test')} of it cannot run"
         return f"  {file}: it ends its process before the first test, {left}"
 
-    def _record_exit_code(self, end: ProcessExit) -> Tuple[bool, str]:
+    def _record_exit_code(self, end: ProcessExit) -> tuple[bool, str]:
         """Record an exit code that results do not explain, or that result files have to explain.
 
         Returns:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import CiguardError, InputError, UsageError
@@ -28,8 +28,7 @@ from ciguard.model import (
 )
 from ciguard.model.jobs import is_github_actions
 from ciguard.model.plan import claimable_blocks
-from ciguard.run.claim_client import TOKEN_VARIABLE
-from ciguard.run.claiming import claim_client
+from ciguard.run.claim_client import TOKEN_VARIABLE, claim_client
 from ciguard.run.drill import with_drill
 from ciguard.run.frameworks.base import Invocation, ProcessFiles
 from ciguard.run.frameworks.command import COMMAND
@@ -183,7 +182,7 @@ def run_shard(
     *,
     origin_s: float,
     script: str = "",
-    meminfo: Optional[str] = None,
+    meminfo: str | None = None,
     platform: Platform = CURRENT,
 ) -> LegVerdict:
     """Run one shard of a plan in the current folder.
@@ -211,7 +210,7 @@ def run_shard(
     is_known = not selection.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if is_known else None
     with _private_folder() as private:
-        listed: List[EventLine] = []
+        listed: list[EventLine] = []
         suite = plan.suites[shard.suite_key[0]]
         adapter = framework(suite.framework)
         is_chosen_first = selection != ALL_UNITS or plan.drill is not None  # a part of the units
@@ -408,8 +407,8 @@ def _select_units(
     head: ShardLine,
     selection: Selection,
     plan: Plan,
-    others: Mapping[str, Tuple[PlannedUnit, ...]],
-) -> Tuple[Shard, ShardLine, PriorLegs, Tuple[EventLine, ...]]:
+    others: Mapping[str, tuple[PlannedUnit, ...]],
+) -> tuple[Shard, ShardLine, PriorLegs, tuple[EventLine, ...]]:
     """Return the shard with the units to run, its shard line, the earlier legs, and events on them.
 
     Raises:
@@ -482,7 +481,7 @@ def run_command(
     *,
     origin_s: float,
     results: Sequence[str] = (),
-    stdin: Optional[int] = None,
+    stdin: int | None = None,
 ) -> LegVerdict:
     """Run any command as a shard of one unit, with one process and one result.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pkgutil
 from functools import lru_cache
-from typing import List, Mapping
+from typing import Mapping
 
 from ciguard.run import plugins
 from ciguard.run.frameworks.registry import PACKED, is_plugin
@@ -37,7 +37,7 @@ def _contents() -> Mapping[str, bytes]:
     return {name: pkgutil.get_data(plugins.__name__, name) or b"" for name in _names()}
 
 
-def _names() -> List[str]:
+def _names() -> list[str]:
     (folder,) = plugins.__path__
     if os.path.isdir(folder):
         return sorted(filter(is_plugin, os.listdir(folder)))

@@ -14,7 +14,7 @@ import re
 import stat
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Dict, Final, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.errors import InputError
 from ciguard.model import EventLine, Suite, UnitKey
@@ -87,9 +87,9 @@ class ResultCollector:
         self._record = record
         events = [line for line in earlier.lines if isinstance(line, EventLine)]
         keys = {event.unit_key for event in events if event.kind == UNIT}
-        self.units: Set[UnitKey] = keys & earlier.finished
+        self.units: set[UnitKey] = keys & earlier.finished
         self.failed = sum(event.kind == EXIT for event in events)
-        self._known_files: Dict[str, Dict[str, Tuple[str, Fingerprint]]] = {}
+        self._known_files: dict[str, dict[str, tuple[str, Fingerprint]]] = {}
         self.copied = 0
         self._bytes = 0
         self._latest_s = 0.0  # `latest_s` of the last copied file
@@ -121,7 +121,7 @@ class ResultCollector:
         now_s: float,
         *,
         runs_first: bool = False,
-    ) -> Tuple[List[EventLine], bool]:
+    ) -> tuple[list[EventLine], bool]:
         """Copy the new files after the end of a process.
 
         While another process of the suite runs, nothing is copied: it may be writing the same file.
@@ -159,7 +159,7 @@ class ResultCollector:
 
     def _take_coverage(
         self, line: EventLine, names: Sequence[str], why_none: str, *, runs_first: bool
-    ) -> List[EventLine]:
+    ) -> list[EventLine]:
         """Copy the new coverage files of a process; return an event for each, or for none."""
         coverage = self._suites[line.suite].coverage
         if coverage is None:
@@ -178,24 +178,24 @@ class ResultCollector:
         nothing = replace(line, reason="none" if runs_first else "repeated", detail=detail)
         return events or [nothing]
 
-    def _new_files(self, suite: str) -> List[Tuple[str, str]]:
+    def _new_files(self, suite: str) -> list[tuple[str, str]]:
         """Return the kind and name of each file that was written since the last look, by name."""
         files, known = self._matching(suite), self._known_files.get(suite, {})
         self._known_files[suite] = files
         names = sorted(name for name, file in files.items() if known.get(name) != file)
         return [(files[name][0], name) for name in names]
 
-    def _globs(self, suite: str) -> List[Tuple[str, Sequence[str]]]:
+    def _globs(self, suite: str) -> list[tuple[str, Sequence[str]]]:
         """Return the kind and the parts of each glob; that of coverage counts before another."""
         found = self._suites[suite]
         coverage = found.coverage.paths if found.coverage else ()
         globs = [(COVERAGE, glob) for glob in coverage] + [(FILE, glob) for glob in found.results]
         return [(kind, glob.split("/")) for kind, glob in globs]
 
-    def _matching(self, suite: str) -> Dict[str, Tuple[str, Fingerprint]]:
+    def _matching(self, suite: str) -> dict[str, tuple[str, Fingerprint]]:
         """Return the kind and fingerprint of matching files, by path below the suite's folder."""
         globs = self._globs(suite)
-        files: Dict[str, Tuple[str, Fingerprint]] = {}
+        files: dict[str, tuple[str, Fingerprint]] = {}
         walk = self._walk(os.path.abspath(self._suites[suite].cwd), [parts for _, parts in globs])
         for count, (parts, entry) in enumerate(walk if globs else ()):
             if count >= MAX_ENTRIES:
@@ -211,9 +211,9 @@ class ResultCollector:
 
     def _walk(
         self, root: str, patterns: Sequence[Sequence[str]]
-    ) -> Iterator[Tuple[List[str], os.DirEntry[str]]]:
+    ) -> Iterator[tuple[list[str], os.DirEntry[str]]]:
         """Yield the regular files in folders that may hold a match."""
-        folders: List[List[str]] = [[]]
+        folders: list[list[str]] = [[]]
         while folders:
             folder = folders.pop()
             try:

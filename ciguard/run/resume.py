@@ -34,8 +34,6 @@ from ciguard.model.probes import split_probes
 from ciguard.run.policy.process_state import UnitProgress
 
 if TYPE_CHECKING:
-    from typing import Dict, FrozenSet, List, Set, Tuple
-
     from ciguard.model import Line, PlannedUnit, Shard
 
 StoredLine = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
@@ -84,7 +82,7 @@ class PriorLegs:
 
     legs: int = 0
     lines: tuple[StoredLine, ...] = ()
-    finished: FrozenSet[UnitKey] = frozenset()
+    finished: frozenset[UnitKey] = frozenset()
     failed: tuple[tuple[UnitKey, int], ...] = ()
     processes: int = 0
     wall_s: float = 0.0
@@ -92,7 +90,7 @@ class PriorLegs:
     copies: tuple[PriorFile, ...] = ()
 
     @property
-    def ended(self) -> FrozenSet[UnitKey]:
+    def ended(self) -> frozenset[UnitKey]:
         """The units with a result that counts, at least until they run again."""
         return self.finished | {key for key, _ in self.failed}
 
@@ -115,9 +113,9 @@ def merge_legs(
         tries: executions that the plan gives a unit that fails.
         closing_suites: suites whose programs report the end of each unit.
     """
-    seen: Set[Hashable] = set()
-    files: List[List[StoredLine]] = []
-    copies: List[PriorFile] = []
+    seen: set[Hashable] = set()
+    files: list[list[StoredLine]] = []
+    copies: list[PriorFile] = []
     highest, wall_s = 0, 0.0
     for leg in sorted(legs, key=_order):
         new_files = [
@@ -168,8 +166,8 @@ def failed_with_tries_left(
     """Return the units whose last execution failed and that have tries left, with processes."""
     if tries <= 1:
         return {}
-    failed: Dict[UnitKey, Set[int]] = {}
-    last: Dict[UnitKey, int] = {}
+    failed: dict[UnitKey, set[int]] = {}
+    last: dict[UnitKey, int] = {}
     for result in results:
         key, process = result.unit_key, result.process or 0
         last[key] = max(process, last.get(key, 0))
@@ -236,7 +234,7 @@ def _identity(line: StoredLine) -> Hashable:
 
 def finished_units(
     files: Sequence[Sequence[Line]], closing_suites: AbstractSet[str] = frozenset()
-) -> FrozenSet[UnitKey]:
+) -> frozenset[UnitKey]:
     """Return the finished units: over in their last process, with a conclusive result.
 
     Args:
@@ -244,13 +242,13 @@ def finished_units(
             process in them.
         closing_suites: suites whose programs report the end of each unit.
     """
-    last_process: Dict[UnitKey, int] = {}
-    in_files: Set[Tuple[int, UnitKey]] = set()
-    over: Set[Tuple[int, UnitKey]] = set()
-    completed: Set[int] = set()
-    results: Dict[UnitKey, List[Result]] = {}
+    last_process: dict[UnitKey, int] = {}
+    in_files: set[tuple[int, UnitKey]] = set()
+    over: set[tuple[int, UnitKey]] = set()
+    completed: set[int] = set()
+    results: dict[UnitKey, list[Result]] = {}
     for lines in files:
-        progress: Dict[int, UnitProgress[UnitKey]] = {}  # by process
+        progress: dict[int, UnitProgress[UnitKey]] = {}  # by process
         for line in lines:
             if isinstance(line, ProcessEndLine) and line.ending == "completed":
                 completed.add(line.process)
@@ -384,9 +382,9 @@ def _read_legs(root: str, head: ShardLine) -> Iterator[PriorLeg]:
             yield PriorLeg(_header([line for line, _ in owners]), files, folder)
 
 
-def _lines(path: str) -> List[Line]:
+def _lines(path: str) -> list[Line]:
     """Return the lines of a file that can be read: its leg may have been killed at any byte."""
-    readable: List[Line] = []
+    readable: list[Line] = []
     defaults = DefaultsLine()
     try:
         with open(path, "rb") as stream:
@@ -404,7 +402,7 @@ def _lines(path: str) -> List[Line]:
     return readable
 
 
-def _header(owners: Sequence[Union[ShardLine, DefaultsLine]]) -> ShardLine:
+def _header(owners: Sequence[ShardLine | DefaultsLine]) -> ShardLine:
     """Return the shard line of a record; if it is lost, one from the first line of a process."""
     for line in owners:
         if isinstance(line, ShardLine):
@@ -413,13 +411,13 @@ def _header(owners: Sequence[Union[ShardLine, DefaultsLine]]) -> ShardLine:
     return ShardLine(line.plan_id, line.shard, run_id=line.run_id, run_attempt=line.run_attempt)
 
 
-def _check(line: Union[ShardLine, DefaultsLine], head: ShardLine, path: str) -> None:
+def _check(line: ShardLine | DefaultsLine, head: ShardLine, path: str) -> None:
     """Refuse a record of another plan, run or commit.
 
     Raises:
         InputError: names both values.
     """
-    pairs: List[Tuple[str, object, object]] = [("plan", line.plan_id, head.plan_id)]
+    pairs: list[tuple[str, object, object]] = [("plan", line.plan_id, head.plan_id)]
     if line.run_id and head.run_id:
         pairs.append(("run", line.run_id, head.run_id))
     if isinstance(line, ShardLine) and line.tested_sha and head.tested_sha:

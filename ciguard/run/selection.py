@@ -12,7 +12,7 @@ import os
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
 
 from ciguard.errors import InputError
 from ciguard.model import SLOTS, EventLine, LegPolicy, Plan, Shard, Suite, UnitKey
@@ -112,7 +112,7 @@ def without_units(shard: Shard, finished: AbstractSet[UnitKey]) -> Shard:
 
 def listed_shard(
     plan: Plan, shard: Shard, private: str, environ: Mapping[str, str]
-) -> Tuple[Shard, List[EventLine]]:
+) -> tuple[Shard, list[EventLine]]:
     """List the suite of a shard; return the shard with its existing units, and the record's lines.
 
     Args:
@@ -146,7 +146,7 @@ def listed_shard(
     return replace(shard, units=state.units), lines
 
 
-def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List[EventLine]:
+def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> list[EventLine]:
     """Return the record's lines on a listing: differences from the plan, and the shard's units.
 
     A `collection_error` line for each error; an `unplanned` line, with its shard, for each new
@@ -205,7 +205,7 @@ def listing_lines(plan: Plan, shard: Shard, units: Iterable[ListedUnit]) -> List
     return lines
 
 
-def _check(units: Iterable[ListedUnit]) -> Tuple[dict[str, ListedUnit], List[str]]:
+def _check(units: Iterable[ListedUnit]) -> tuple[dict[str, ListedUnit], list[str]]:
     """Return the units that can run, by id, in their order; and the errors of the others."""
     valid: dict[str, ListedUnit] = {}
     errors = []
@@ -220,7 +220,7 @@ def _check(units: Iterable[ListedUnit]) -> Tuple[dict[str, ListedUnit], List[str
 
 
 def _assign(
-    units: Iterable[ListedUnit], suite_key: Tuple[str, str], shards: Sequence[Shard]
+    units: Iterable[ListedUnit], suite_key: tuple[str, str], shards: Sequence[Shard]
 ) -> dict[UnitKey, str]:
     """Return the shard of each unit: the planned one, else that of its group or file.
 
@@ -231,7 +231,7 @@ def _assign(
     all_units = {UnitKey(*suite_key, unit.unit): unit for unit in units}
     sizes = Counter(unit.file for unit in all_units.values())
     assigned: dict[UnitKey, str] = {}
-    homes: dict[Tuple[str, str], str] = {}
+    homes: dict[tuple[str, str], str] = {}
     loads_us = {shard.key: 0 for shard in shards}  # whole numbers: a sum in any order is the same
     for shard in shards:
         for unit in (unit for unit in shard.units if unit.key in all_units):
@@ -240,7 +240,7 @@ def _assign(
             homes.setdefault(("group", all_units[unit.key].group or ""), shard.key)
             homes.setdefault(("file", all_units[unit.key].file), shard.key)
     mean_us = sum(loads_us.values()) // max(len(assigned), 1) or 1
-    new: dict[Tuple[str, str], List[UnitKey]] = defaultdict(list)
+    new: dict[tuple[str, str], list[UnitKey]] = defaultdict(list)
     for key in sorted(all_units.keys() - assigned.keys()):
         listed = all_units[key]
         kind, name = ("group", listed.group) if listed.group else ("file", listed.file)

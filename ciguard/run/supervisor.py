@@ -11,7 +11,7 @@ import os
 import time
 import traceback
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, Dict, Final, Mapping, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
 
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.model import (
@@ -26,7 +26,7 @@ from ciguard.model import (
 )
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import machine_use
-from ciguard.run.claiming import Claiming
+from ciguard.run.claim_client import Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import (
     EXTRA_TRY,
@@ -109,15 +109,15 @@ class LegSpec:
     environ: Mapping[str, str]
     origin_s: float
     is_command: bool = False
-    stdin: Optional[int] = None
-    step_limit_s: Optional[float] = None
-    predicted_s: Optional[float] = None
+    stdin: int | None = None
+    step_limit_s: float | None = None
+    predicted_s: float | None = None
     earlier: PriorLegs = NO_PRIOR_LEGS
-    initial_events: Tuple[EventLine, ...] = ()
+    initial_events: tuple[EventLine, ...] = ()
     listing_lines: Callable[[bytes], Sequence[EventLine]] = lambda answer: ()  # noqa: ARG005
     platform: Platform = CURRENT
-    others_blocks: Mapping[str, Tuple[PlannedUnit, ...]] = field(default_factory=dict)
-    claim_client: Optional[ClaimClient] = None
+    others_blocks: Mapping[str, tuple[PlannedUnit, ...]] = field(default_factory=dict)
+    claim_client: ClaimClient | None = None
 
 
 class Supervisor:
@@ -142,21 +142,21 @@ class Supervisor:
         guarded = job.policy.guard_rail != "off"
         self._instruments = job.platform.instruments(job.environ)
         self._memory = MemorySampler(guardrail, self._instruments, guarded=guarded)
-        self._handles: Dict[int, ProcessHandle] = {}
-        self._lines_read: Dict[str, int] = {}  # by file; of the process that ended last
+        self._handles: dict[int, ProcessHandle] = {}
+        self._lines_read: dict[str, int] = {}  # by file; of the process that ended last
         self._followed_s = 0.0
         self._tally = Tally()
         for result in job.earlier.results():
             self._tally.add(result)
         for result in job.earlier.results(ended=False):
             self._tally.hold(result)
-        self._sample: Optional[SampleLine] = None
+        self._sample: SampleLine | None = None
         self._samples: list[SampleLine] = []
         self._signals = ReceivedSignals(job.platform)
         self._streams = job.shard.processes == 1
         self._state_changed = True  # a line was observed since the last decision
-        self._until_s: Optional[float] = None  # moment of the next decision without a new line
-        self._reported_limitations: Set[str] = set()
+        self._until_s: float | None = None  # moment of the next decision without a new line
+        self._reported_limitations: set[str] = set()
         self._ended = False  # the record has its end; only extra tries follow
         self._files = ResultCollector(job.suites, job.record_dir, job.earlier)
         self._exit_handler = ProcessExitHandler(

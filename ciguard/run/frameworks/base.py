@@ -10,7 +10,7 @@ import os
 import re
 import time
 from dataclasses import dataclass, field
-from typing import Callable, Final, Mapping, Tuple
+from typing import Callable, Final, Mapping
 
 from ciguard.model import SLOTS, Suite
 
@@ -28,7 +28,7 @@ class Invocation:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Tuple[str, str]] = field(default_factory=dict)
+    options: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -161,8 +161,8 @@ class Framework:
     hints: tuple[tuple[str, str], ...] = ()
     file_of: Callable[[str], str] = lambda _: ""
     hit_own_timeout: Callable[[int, str], bool] = lambda *_: False
-    junit_name: Callable[[str], Tuple[str, str]] = lambda unit: ("", unit)
-    ancestors: Callable[[str], Tuple[str, ...]] = enclosing
+    junit_name: Callable[[str], tuple[str, str]] = lambda unit: ("", unit)
+    ancestors: Callable[[str], tuple[str, ...]] = enclosing
 
     def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
         """Return whether the framework ends with this code when it has reported all its tests."""

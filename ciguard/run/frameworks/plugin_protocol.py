@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Final, Iterator, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Final, Iterator, Mapping, Sequence
 
 from ciguard.errors import UsageError
 from ciguard.run.frameworks.base import Framework, Invocation, ListedUnit, Listing, variant_args
@@ -137,7 +137,7 @@ def plugin_row(
 def launcher_row(
     name: str,
     program: str,
-    words_of: Callable[[Suite, str], Tuple[str, ...]],
+    words_of: Callable[[Suite, str], tuple[str, ...]],
     *more_files: str,
     more_env: Mapping[str, str] = {},  # never changed
 ) -> Framework:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Dict, Final
+from typing import Final
 
 from ciguard.errors import UsageError
 from ciguard.run import frameworks
 from ciguard.run.frameworks.base import Framework
 
 
-def _discover() -> Dict[str, Framework]:
+def _discover() -> dict[str, Framework]:
     """Return the rows, sorted by name."""
-    table: Dict[str, Framework] = {}
+    table: dict[str, Framework] = {}
     for module_info in pkgutil.iter_modules(frameworks.__path__):
         module = importlib.import_module(f"{frameworks.__name__}.{module_info.name}")
         rows = (value for value in vars(module).values() if isinstance(value, Framework))
@@ -24,7 +24,7 @@ def _discover() -> Dict[str, Framework]:
     return dict(sorted(table.items()))
 
 
-FRAMEWORKS: Final[Dict[str, Framework]] = _discover()
+FRAMEWORKS: Final[dict[str, Framework]] = _discover()
 
 # The framework of a project without any configuration.
 DEFAULT: Final = next(name for name, row in FRAMEWORKS.items() if row.is_default)

@@ -23,8 +23,6 @@ from ciguard.run.process.reaper import signal_quietly
 from ciguard.run.process.spawn import own_children, start_source
 
 if TYPE_CHECKING:
-    from typing import Dict, Optional
-
     from ciguard.run.memory.process_tree import TreeMemory
 
 PROGRAM: Final = "nvidia-smi"
@@ -34,9 +32,9 @@ CLOSE_S: Final = 0.1
 PIECE_BYTES: Final = 1 << 16
 
 
-def used_bytes(rows: Iterable[Sequence[int]], pids: Collection[int]) -> Dict[str, int]:
+def used_bytes(rows: Iterable[Sequence[int]], pids: Collection[int]) -> dict[str, int]:
     """Return the memory of these processes by GPU."""
-    used: Dict[str, int] = {}
+    used: dict[str, int] = {}
     for gpu, pid, size in rows:
         if pid in pids:
             used[str(gpu)] = used.get(str(gpu), 0) + size
@@ -55,7 +53,7 @@ class Gpus:
         # Read now: a test can remove the zip file that the leg runs from. None: nothing to start.
         self._source = pkgutil.get_data(__package__, "nvml.py") if has_driver else None
         self._environ = environ
-        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
         self._answered_s = 0.0
         self.limitation = ""

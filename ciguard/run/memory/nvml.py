@@ -55,7 +55,7 @@ def library_query() -> Query:
     name = "nvmlDeviceGetComputeRunningProcesses"
     list_processes = getattr(library, f"{name}_v2", None) or getattr(library, f"{name}_v3")
 
-    def query() -> List[List[int]]:
+    def query() -> list[list[int]]:
         rows = []
         for index in range(count.value):
             device, number = ctypes.c_void_p(), ctypes.c_uint()
@@ -77,7 +77,7 @@ def program_query() -> Query:
     """Read the GPUs from the program and return its query. Raises OSError without any."""
     import subprocess  # noqa: PLC0415  # NVML does not need it
 
-    def read_rows(query: str) -> List[List[str]]:
+    def read_rows(query: str) -> list[list[str]]:
         quiet, argv = subprocess.DEVNULL, (PROGRAM, query, FORMAT)
         done = subprocess.run(argv, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, check=False)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
@@ -87,7 +87,7 @@ def program_query() -> Query:
     if not index_of:
         raise OSError("no GPU")
 
-    def query() -> List[List[int]]:
+    def query() -> list[list[int]]:
         # Memory that the driver does not know is "[N/A]".
         return [
             [index_of[row[0]], int(row[1]), int(row[2]) << 20]

@@ -12,14 +12,13 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import Final, Mapping, NamedTuple, Sequence, Union
+from typing import Final, Mapping, NamedTuple, Sequence
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import PEAK_RESET_BY
 
 assert sys.platform != "win32"
 
-from typing import Dict, List, Optional, Set, Tuple
 
 from ciguard.run.memory.process_tree import TreeMemory, last_pid
 
@@ -66,9 +65,9 @@ class UnitPeaks:
     """Bounds of the peak of each unit. Pure: takes windows and lines in the leg's order."""
 
     def __init__(self) -> None:
-        self._open: Dict[UnitKey, UnitSpan] = {}
-        self._closed: List[Window] = []  # since the last lines
-        self._tail: List[Window] = []  # the window closed after the last lines, until the next read
+        self._open: dict[UnitKey, UnitSpan] = {}
+        self._closed: list[Window] = []  # since the last lines
+        self._tail: list[Window] = []  # the window closed after the last lines, until the next read
         self._size = 0
         self._unannounced = UnitSpan(0.0, 0)  # of a result without a start line
         self._has_overlap = False  # units ran side by side
@@ -88,8 +87,8 @@ class UnitPeaks:
         self._closed, self._tail = [], []
 
     def add_lines(
-        self, lines: Sequence[Union[StartLine, Result, EventLine]], last: Window
-    ) -> List[PeakLine]:
+        self, lines: Sequence[StartLine | Result | EventLine], last: Window
+    ) -> list[PeakLine]:
         """Take in lines and the window closed after them; return the peaks of the results."""
         windows = [*self._tail, *self._closed, last]
         for span in (*self._open.values(), self._unannounced):
@@ -160,7 +159,7 @@ def window_of(
     return Window(lower, upper, sum(after.values()), max(marks.values(), default=0))
 
 
-def _read_and_reset(pid: int) -> Tuple[int, int]:
+def _read_and_reset(pid: int) -> tuple[int, int]:
     """Return the mark and the resident size of a process, and reset the mark.
 
     Raises:
@@ -188,15 +187,15 @@ class PeakTracker:
     def __init__(self, tree: TreeMemory, owner: str) -> None:
         self._tree = tree
         self._owner = f"{PEAK_RESET_BY}={owner}".encode("ascii")
-        self._is_ours: Dict[int, bool] = {}  # process -> the leg may reset its mark
+        self._is_ours: dict[int, bool] = {}  # process -> the leg may reset its mark
         self._unit_peaks = UnitPeaks()
-        self._lines: List[Union[StartLine, Result, EventLine]] = []
+        self._lines: list[StartLine | Result | EventLine] = []
         self._last_pid = b""
         self._reaped: Mapping[int, int] = {}
         self._closed_s, self._every_s = float("-inf"), EVERY_S
-        self._resident: Dict[int, int] = {}  # process -> resident bytes at the last window's end
+        self._resident: dict[int, int] = {}  # process -> resident bytes at the last window's end
         self._measuring = False
-        self._final_bytes: Optional[int] = None
+        self._final_bytes: int | None = None
         self.peak_bytes = 0  # largest mark of one process
 
     def poll(self, now_s: float) -> None:
@@ -211,7 +210,7 @@ class PeakTracker:
         """Take in the end of the process, with the kernel's value of its last mark."""
         self._final_bytes = peak_bytes or 0
 
-    def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
+    def add_line(self, line: StartLine | Result | EventLine) -> None:
         self._lines.append(line)
 
     def take_peaks(self) -> Sequence[PeakLine]:
@@ -235,9 +234,9 @@ class PeakTracker:
         if changed:  # a process or a thread began on the machine
             self._last_pid = newest
             self._tree.rescan()
-        marks: Dict[int, int] = {}
-        resident: Dict[int, int] = {}
-        gone: Set[int] = set()
+        marks: dict[int, int] = {}
+        resident: dict[int, int] = {}
+        gone: set[int] = set()
         for pid in self._tree.pids():
             try:
                 if self._may_reset(pid):

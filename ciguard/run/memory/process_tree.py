@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from collections import deque
-from typing import Deque, Dict, Final, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Final, Mapping, Sequence
 
 from ciguard.model import EventLine, PeakLine, Result, StartLine, UnitKey
 
@@ -54,15 +54,15 @@ class TreeMemory:
 
     def __init__(self, root: int) -> None:
         self.root = root
-        self._pids: Dict[int, int] = {}  # process -> its parent
-        self._sizes: Dict[int, int] = {}  # by process, of the last reading
-        self._peaks: Dict[int, int] = {}  # by running process, as `has_changed` saw them
+        self._pids: dict[int, int] = {}  # process -> its parent
+        self._sizes: dict[int, int] = {}  # by process, of the last reading
+        self._peaks: dict[int, int] = {}  # by running process, as `has_changed` saw them
         self._scanned_s = float("-inf")
         self._last_pid, self._is_new = b"", False
         self._scan_cost_s = 0.0
-        self.seen_s: Dict[int, float] = {}  # by process, when it was first seen
+        self.seen_s: dict[int, float] = {}  # by process, when it was first seen
         # Of readings of several processes, when each was first seen and its size; None: not kept.
-        self.samples: Optional[Deque[Tuple[float, Sequence[Tuple[float, int]]]]] = None
+        self.samples: deque[tuple[float, Sequence[tuple[float, int]]]] | None = None
 
     def read_bytes(self, now_s: float) -> int | None:
         """Return the resident memory now; None if no process of the tree can be read.
@@ -111,7 +111,7 @@ class TreeMemory:
 
         The name is "make/test.py" for a child of the program; equal names count together.
         """
-        named: Dict[str, int] = {}
+        named: dict[str, int] = {}
         largest = sorted(self._sizes, key=lambda pid: self._sizes[pid], reverse=True)[:MAX_NAMED]
         for pid in filter(self._sizes.get, largest):
             names, ancestor = "", pid
@@ -147,9 +147,9 @@ class ChildPeaks:
     def __init__(self, tree: TreeMemory) -> None:
         self._samples = tree.samples = deque()
         self._first_s = float("inf")  # start of the first unit
-        self._peaks: List[PeakLine] = []  # of new results
+        self._peaks: list[PeakLine] = []  # of new results
         # The unit that started last, until its result, and its largest sample so far.
-        self._unit: Optional[UnitKey] = None
+        self._unit: UnitKey | None = None
         self._start_s, self._largest = float("inf"), 0
         self.peak_bytes = 0  # of a single process: that is its own mark
 
@@ -159,7 +159,7 @@ class ChildPeaks:
     def end(self, peak_bytes: int | None) -> None:
         """Do nothing: the mark of an ended process says nothing about its children."""
 
-    def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
+    def add_line(self, line: StartLine | Result | EventLine) -> None:
         if line.at_s is None:
             return
         if isinstance(line, StartLine):

@@ -7,7 +7,7 @@ samples are written once a second, or after a marked change.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Dict, FrozenSet, List, Mapping
+from typing import TYPE_CHECKING, Mapping
 
 from ciguard.model import SampleLine
 from ciguard.model.record import largest_by_gpu
@@ -48,10 +48,10 @@ class MemorySampler:
         self._tree_every_s = TREE_EVERY_S
         self._machine_s = self._tree_s = self._written_s = float("-inf")
         self._written: SampleLine = SampleLine(0.0)
-        self._unwritten: List[SampleLine] = []
-        self._sizes: Dict[str, int] = {}  # by process number
-        self._trees: FrozenSet[int] = frozenset()
-        self.peak_bytes: Dict[int, int] = {}
+        self._unwritten: list[SampleLine] = []
+        self._sizes: dict[str, int] = {}  # by process number
+        self._trees: frozenset[int] = frozenset()
+        self.peak_bytes: dict[int, int] = {}
         self.tree_peak_bytes = 0  # of all processes together
         self.gpu_peak_bytes: Mapping[str, int] = {}
 

@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Iterator, Literal, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Final, Iterator, Literal, Mapping, Sequence
 
 from ciguard.model import Result, Suite, UnitKey, repository_path
 from ciguard.model.execution import WORDS
@@ -21,13 +21,13 @@ from ciguard.model.jobs import is_github_actions
 from ciguard.text import ID_WIDTH, annotation, count_of, one_line, spell_out, unit_name
 
 if TYPE_CHECKING:
-    from typing import Optional, Protocol, Tuple
+    from typing import Protocol
 
     from ciguard.run.policy.leg_verdict import LegVerdict
     from ciguard.run.process.tail import Log
 
     class Stream(Protocol):
-        def write(self, content: memoryview) -> Optional[int]:
+        def write(self, content: memoryview) -> int | None:
             """Write a part of the content; return its size, or None if the write would block."""
 
 
@@ -260,13 +260,13 @@ class BackgroundWriter:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._items: SimpleQueue[Optional[Tuple[Kind, Union[bytes, Log]]]] = SimpleQueue()
+        self._items: SimpleQueue[tuple[Kind, bytes | Log] | None] = SimpleQueue()
         self._put_bytes = self._passed_bytes = 0  # each is written by one thread only
         self._pieces_taken = 0
-        self._unfinished_log: Optional[Log] = None
+        self._unfinished_log: Log | None = None
         self._reader_closed = False
         self._in_line = False  # the last output did not end with a line feed
-        self._thread: Optional[threading.Thread] = threading.Thread(target=self._run, daemon=True)
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, daemon=True)
         try:
             self._thread.start()
         except RuntimeError:  # no more threads: the leg itself writes, and waits for its reader
@@ -277,7 +277,7 @@ class BackgroundWriter:
         """Whether the backlog is below its limit."""
         return self._put_bytes - self._passed_bytes < MAX_BACKLOG_BYTES
 
-    def put(self, kind: Kind, content: Union[bytes, Log]) -> None:
+    def put(self, kind: Kind, content: bytes | Log) -> None:
         """Queue an item; a log belongs to the writer from now on."""
         if self._thread is None:
             self._pass_on(kind, content)
@@ -308,7 +308,7 @@ class BackgroundWriter:
             self._pass_on(kind, content)
             self._passed_bytes += len(content) if isinstance(content, bytes) else 0
 
-    def _pass_on(self, kind: Kind, content: Union[bytes, Log]) -> None:
+    def _pass_on(self, kind: Kind, content: bytes | Log) -> None:
         if not isinstance(content, bytes):
             self._unfinished_log = content
             for piece in content.chunks():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import textwrap
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 
 from ciguard.model import Ending, EventKind, EventLine, PlannedUnit, Result, SampleLine, UnitKey
 from ciguard.model.failure_texts import memory_failure
@@ -174,7 +174,7 @@ def describe_workers(event: EventLine, limit_bytes: float, peak_bytes: int) -> s
     return _WORKERS[event.reason or ""].format(**event.facts, **words, missing=missing)
 
 
-def describe_action(action: Union[Stop, Recycle, Warn, Claim], units: Sequence[PlannedUnit]) -> str:
+def describe_action(action: Stop | Recycle | Warn | Claim, units: Sequence[PlannedUnit]) -> str:
     """Return a line of the log for a decision on a running process, or on none."""
     why = describe_reason(action.reason)
     if isinstance(action, Claim):
@@ -273,7 +273,7 @@ def describe_left_out(problems: Sequence[str], limit: int | None) -> str:
     return f"{count_of(len(problems), 'result file')}: {'; '.join(problems[:MAX_FILES])}{more}"
 
 
-def describe_unexplained_exit(process: int, exit_code: int, output: str) -> Tuple[str, ...]:
+def describe_unexplained_exit(process: int, exit_code: int, output: str) -> tuple[str, ...]:
     """Return lines of the log on a process whose exit code no result explains."""
     is_killed = fatal_signal(exit_code) is not None
     question = "did a hook of the session or a coverage gate set it?"
@@ -286,7 +286,7 @@ def describe_unexplained_exit(process: int, exit_code: int, output: str) -> Tupl
 
 def describe_after_tests(
     process: int, last_s: float, report: ProcessReport, now_s: float, *, was_stopped: bool
-) -> Tuple[EventLine, str]:
+) -> tuple[EventLine, str]:
     """Describe how long a process took to end after its last test, and what took most of it.
 
     Args:
@@ -451,8 +451,8 @@ def describe_progress(
     planned: int,
     *,
     bad: int,
-    times_s: Tuple[float, Optional[float]],
-    sample: Optional[SampleLine],
+    times_s: tuple[float, float | None],
+    sample: SampleLine | None,
     running: Sequence[str],
 ) -> str:
     """Return a progress line. If the runner is lost after it, one of the named units is to blame.

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, List, Optional, Tuple
+from typing import TYPE_CHECKING, ClassVar, Final, Tuple
 
 from ciguard.model import SLOTS, EventLine, PeakLine, Result, StartLine
 
 if TYPE_CHECKING:
     import signal
-    from typing import ContextManager, Mapping, Protocol, Sequence, Union
+    from typing import ContextManager, Mapping, Protocol, Sequence
 
     from ciguard.errors import ExitCode
 
@@ -43,9 +43,9 @@ class ExitInfo:
     """
 
     exit_code: int
-    wall_s: Optional[float] = None
-    cpu_s: Optional[float] = None
-    peak_bytes: Optional[int] = None
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    peak_bytes: int | None = None
     error: str = ""
     is_reaper_lost: bool = False
 
@@ -54,10 +54,10 @@ class ExitInfo:
 class MachineMemory:
     """The machine's memory at one moment; None where the system does not report it."""
 
-    total_bytes: Optional[int]
-    available_bytes: Optional[int]
-    swap_used_bytes: Optional[int]
-    swap_free_bytes: Optional[int]
+    total_bytes: int | None
+    available_bytes: int | None
+    swap_used_bytes: int | None
+    swap_free_bytes: int | None
 
 
 UNKNOWN: Final = MachineMemory(None, None, None, None)
@@ -75,7 +75,7 @@ class MemoryInstruments:
     def __init__(self, environ: Mapping[str, str]) -> None:
         pass
 
-    def peak_tracker(self, tree: Tree, *, has_own_marks: bool) -> Optional[PeakTracker]:  # noqa: ARG002
+    def peak_tracker(self, tree: Tree, *, has_own_marks: bool) -> PeakTracker | None:  # noqa: ARG002
         """Return a tracker for a tree; of child processes alone if it measures its own peaks."""
         return None
 
@@ -104,18 +104,18 @@ class Headroom:
         meminfo: file to read the machine's memory from; None for that of the system.
     """
 
-    def __init__(self, meminfo: Optional[str] = None) -> None:
+    def __init__(self, meminfo: str | None = None) -> None:
         pass
 
     def machine(self) -> MachineMemory:
         """Return the machine's memory now."""
         return UNKNOWN
 
-    def memory_bytes(self) -> Optional[int]:
+    def memory_bytes(self) -> int | None:
         """Return the most that the leg may use; None if not known."""
         return None
 
-    def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:  # noqa: ARG002
+    def headroom_bytes(self, machine: MachineMemory) -> int | None:  # noqa: ARG002
         """Return the memory that is left; None if not known."""
         return None
 
@@ -141,11 +141,11 @@ class TestedProcess(ABC):
     root: int  # pid whose descendants are the tree: the leg's own reaper, or the program
 
     def __init__(self) -> None:
-        self.pid: Optional[int] = None  # of the program; None until `poll` has seen its start
-        self.ended: Optional[ExitInfo] = None  # set when `poll` has seen an end or a failed start
-        self.stop_requested_s: Optional[float] = None  # moment of the first `stop`
+        self.pid: int | None = None  # of the program; None until `poll` has seen its start
+        self.ended: ExitInfo | None = None  # set when `poll` has seen an end or a failed start
+        self.stop_requested_s: float | None = None  # moment of the first `stop`
         self.limitation = ""  # which processes may outlive the tree, and why; "" if none can
-        self._signals: List[Tuple[float, str]] = []
+        self._signals: list[tuple[float, str]] = []
 
     @abstractmethod
     def poll(self) -> None:
@@ -181,7 +181,7 @@ if TYPE_CHECKING:
     class Tree(Protocol):
         """Memory of a process tree, measured from outside."""
 
-        def read_bytes(self, now_s: float) -> Optional[int]:
+        def read_bytes(self, now_s: float) -> int | None:
             """Return the size now; None if no process can be read."""
 
     class PeakTracker(Protocol):
@@ -196,10 +196,10 @@ if TYPE_CHECKING:
         def poll(self, now_s: float) -> None:
             """Measure, before new lines are read."""
 
-        def end(self, peak_bytes: Optional[int]) -> None:
+        def end(self, peak_bytes: int | None) -> None:
             """Take in the end of the process, with its `ExitInfo.peak_bytes`."""
 
-        def add_line(self, line: Union[StartLine, Result, EventLine]) -> None:
+        def add_line(self, line: StartLine | Result | EventLine) -> None:
             """Take in a line of the process."""
 
         def take_peaks(self) -> Sequence[PeakLine]:
@@ -208,7 +208,7 @@ if TYPE_CHECKING:
     class Platform(Protocol):
         """One operating system: a module with these constants and functions."""
 
-        LIMITATIONS: Tuple[str, ...]  # what cannot be measured or guarded on this system
+        LIMITATIONS: tuple[str, ...]  # what cannot be measured or guarded on this system
         EXIT_CODE_BY_SIGNAL: Mapping[signal.Signals, ExitCode]  # received signals that end a leg
 
         def start(
@@ -218,7 +218,7 @@ if TYPE_CHECKING:
             cwd: str,
             log: str,
             *,
-            stdin: Optional[int] = None,
+            stdin: int | None = None,
         ) -> TestedProcess:
             """Start a program, from the main thread only.
 
@@ -239,7 +239,7 @@ if TYPE_CHECKING:
         def instruments(self, environ: Mapping[str, str]) -> MemoryInstruments:
             """Return the instruments for a leg with this environment."""
 
-        def headroom(self, meminfo: Optional[str]) -> Headroom:
+        def headroom(self, meminfo: str | None) -> Headroom:
             """Return the machine's headroom; `meminfo`: file to read, None for the system's."""
 
         def wakeup(self) -> ContextManager[int]:
@@ -248,5 +248,5 @@ if TYPE_CHECKING:
         def wait(self, wakeup: int, processes: Sequence[TestedProcess], timeout_s: float) -> bool:
             """Wait for a signal or for news of a process; return False after the timeout."""
 
-        def cpus(self) -> Optional[int]:
+        def cpus(self) -> int | None:
             """Return the number of processors that the leg may use."""

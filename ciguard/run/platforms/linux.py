@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Final, Mapping, Sequence, cast
 
 assert sys.platform != "win32"
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "adopt_orphans", "cpus", "headroom"]
 __all__ += ["instruments", "start", "tree", "wait", "wakeup"]
 
-LIMITATIONS: Final[Tuple[str, ...]] = ()
+LIMITATIONS: Final[tuple[str, ...]] = ()
 
 
 class LinuxInstruments(MemoryInstruments):
@@ -34,7 +34,7 @@ class LinuxInstruments(MemoryInstruments):
         self._gpus = Gpus(environ)
         self._pressure = Pressure()
 
-    def peak_tracker(self, tree: Tree, *, has_own_marks: bool) -> Optional[PeakTracker]:
+    def peak_tracker(self, tree: Tree, *, has_own_marks: bool) -> PeakTracker | None:
         """Return a tracker of children, or of processes with this leg's pid as PEAK_RESET_BY."""
         if has_own_marks:
             return ChildPeaks(cast("TreeMemory", tree))
@@ -72,7 +72,7 @@ def tree(process: TestedProcess) -> Tree:
     return TreeMemory(process.root)
 
 
-def cpus() -> Optional[int]:
+def cpus() -> int | None:
     """Return the processors of the leg: fewer than the machine's in a container or by taskset."""
     if hasattr(os, "sched_getaffinity"):  # other Unix systems lack it
         return len(os.sched_getaffinity(0))

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING, Dict, Final, Optional, Tuple
+from typing import TYPE_CHECKING, Final
 
 assert sys.platform != "win32"
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "PsTree", "adopt_orphans", "cpus"]
 __all__ += ["headroom", "instruments", "start", "tree", "wait", "wakeup"]
 
-LIMITATIONS: Final[Tuple[str, ...]] = (
+LIMITATIONS: Final[tuple[str, ...]] = (
     "the guard rail (needs Linux or Windows): nothing is stopped before memory runs out",
     "memory samples more than once a second (need Linux or Windows)",
 )
@@ -40,10 +40,10 @@ class PsTree:
 
     def __init__(self, root: int) -> None:
         self._root = root
-        self._sizes: Dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
         self._listed_s = float("-inf")
 
-    def read_bytes(self, now_s: float) -> Optional[int]:
+    def read_bytes(self, now_s: float) -> int | None:
         """Return the tree's memory, up to a second old; None if no process of it was listed."""
         if now_s - self._listed_s >= PS_EVERY_S:
             self._listed_s = now_s
@@ -56,7 +56,7 @@ class PsTree:
 class MachineSize(Headroom):
     """The size of the machine's memory; its headroom is not known, so nothing is guarded."""
 
-    def memory_bytes(self) -> Optional[int]:
+    def memory_bytes(self) -> int | None:
         """Return hw.memsize, as POSIX gives it in pages."""
         with contextlib.suppress(OSError, ValueError):
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

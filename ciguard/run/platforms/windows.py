@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import (
@@ -59,7 +59,7 @@ import _winapi  # subprocess and multiprocessing wait with it, too
 if TYPE_CHECKING:
     from ciguard.run.platforms.base import Tree
 
-LIMITATIONS: Final[Tuple[str, ...]] = ()
+LIMITATIONS: Final[tuple[str, ...]] = ()
 EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGBREAK: ExitCode.TERMINATED,  # a runner sends it after 7.5 s
@@ -71,7 +71,7 @@ TERMINATION_TIMEOUT_S: Final = 5.0
 CLOSE_S: Final = 20.0  # longest wait for a process that a driver holds
 
 
-def _libraries() -> Tuple[Any, Any]:
+def _libraries() -> tuple[Any, Any]:
     """Load kernel32 and ntdll; without its type a handle would be passed as an int of 32 bits."""
     kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
     ntdll = ctypes.WinDLL("ntdll")
@@ -105,7 +105,7 @@ class JobObject:
     """
 
     def __init__(self) -> None:
-        self._handle: Optional[int] = KERNEL32.CreateJobObjectW(None, None)
+        self._handle: int | None = KERNEL32.CreateJobObjectW(None, None)
         limits = ExtendedLimits()
         limits.basic.limit_flags = KILL_ON_JOB_CLOSE
         size = ctypes.sizeof(limits)
@@ -137,19 +137,19 @@ class JobObject:
         self._query(ACCOUNTING, accounting)
         return accounting
 
-    def cpu_s(self) -> Optional[float]:
+    def cpu_s(self) -> float | None:
         """Return the CPU time of all processes that ever were in the job."""
         accounting = self._accounting()
         ticks = int(accounting.total_user_time) + int(accounting.total_kernel_time)
         return ticks / TICKS_A_SECOND if ticks else None
 
-    def peak_bytes(self) -> Optional[int]:
+    def peak_bytes(self) -> int | None:
         """Return the most that the job had committed at once."""
         limits = ExtendedLimits()
         self._query(EXTENDED_LIMITS, limits)
         return int(limits.peak_job_memory_used) or None
 
-    def pids(self) -> Tuple[int, ...]:
+    def pids(self) -> tuple[int, ...]:
         """Return the processes in the job now, at most MAX_PROCESSES."""
         listed = ProcessIds()
         self._query(PROCESS_IDS, listed)
@@ -191,7 +191,7 @@ class WindowsProcess(TestedProcess):
         cwd: str,
         log: str,
         *,
-        stdin: Optional[int] = None,
+        stdin: int | None = None,
     ) -> None:
         super().__init__()
         self.root = 0
@@ -268,7 +268,7 @@ class CommittedTree:
     def __init__(self, process: WindowsProcess) -> None:
         self._process = process
 
-    def read_bytes(self, now_s: float) -> Optional[int]:  # noqa: ARG002
+    def read_bytes(self, now_s: float) -> int | None:  # noqa: ARG002
         """Return the sum now; None if no process can be read."""
         process = self._process
         if process.ended is not None or process.pid is None:
@@ -288,10 +288,10 @@ class CommitLimit(Headroom):
         status.size = ctypes.sizeof(status)
         return memory_of(status) if KERNEL32.GlobalMemoryStatusEx(ctypes.byref(status)) else UNKNOWN
 
-    def memory_bytes(self) -> Optional[int]:
+    def memory_bytes(self) -> int | None:
         return self.machine().total_bytes
 
-    def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:
+    def headroom_bytes(self, machine: MachineMemory) -> int | None:
         """Return the free memory plus half of the memory that can be committed beyond it."""
         return headroom_bytes_of(machine)
 

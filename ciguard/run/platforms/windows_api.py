@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from typing import Dict, Final, List, Mapping, Optional, Sequence
+from typing import Final, Mapping, Sequence
 
 from ciguard.run.platforms.base import MachineMemory
 
@@ -123,7 +123,7 @@ def memory_of(status: MemoryStatus) -> MachineMemory:
     return MachineMemory(int(status.total_physical), available, None, beyond)
 
 
-def headroom_bytes_of(machine: MachineMemory) -> Optional[int]:
+def headroom_bytes_of(machine: MachineMemory) -> int | None:
     """Return the free memory plus half of the "swap"; never more than can be committed."""
     if machine.available_bytes is None:
         return None
@@ -131,19 +131,19 @@ def headroom_bytes_of(machine: MachineMemory) -> Optional[int]:
     return machine.available_bytes + (beyond if beyond < 0 else beyond // 2)
 
 
-def case_folded_env(env: Mapping[str, str]) -> Dict[str, str]:
+def case_folded_env(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with upper-case names; of two equal names the later one counts.
 
     Windows treats `Path` and `PATH` as the same, and takes either from a block with both.
     """
-    folded: Dict[str, str] = {}
+    folded: dict[str, str] = {}
     for name, value in env.items():
         folded.pop(name.upper(), None)  # the order is that of the last assignment
         folded[name.upper()] = value
     return folded
 
 
-def resolve_program(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> List[str]:
+def resolve_program(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> list[str]:
     """Return the command line with the absolute path of its program, as a shell finds it.
 
     CreateProcess adds only `.exe` to a name (not `.cmd`, which npm has), and resolves a relative

@@ -17,7 +17,7 @@ import os
 import pathlib
 import shutil
 import warnings
-from typing import Any, Generator, Iterator, List, Tuple
+from typing import Any, Generator, Iterator
 
 import pytest
 
@@ -108,7 +108,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     combined.set_option("run:data_file", own)
     record = os.path.dirname(os.path.abspath(os.environ["CIGUARD_RECORD_FILE"]))
     earlier = [target] if session.config.option.cov_append and os.path.exists(target) else []
-    done: List[Tuple[str, int, int]] = []
+    done: list[tuple[str, int, int]] = []
     # Again where another process wrote meanwhile, whose file this one may have replaced.
     while done != (found := _data_files(record)):
         done = found
@@ -120,7 +120,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         os.replace(own, target)
 
 
-def _data_files(record: str) -> List[Tuple[str, int, int]]:
+def _data_files(record: str) -> list[tuple[str, int, int]]:
     """Path, time and size of each process's data: what changes is written at this moment."""
     paths = sorted(glob.glob(os.path.join(glob.escape(record), "*.coverage")))
     status = [(path, os.stat(path)) for path in paths]

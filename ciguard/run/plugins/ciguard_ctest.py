@@ -15,11 +15,9 @@ import re
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
-    from typing import Optional
-
     from ciguard.run.plugins import ciguard_launcher as launcher
     from ciguard.run.plugins.ciguard_launcher import Leg, Line
 else:
@@ -70,10 +68,10 @@ class BuildTest:
         self.properties = properties
         self.is_disabled = bool(properties.get("DISABLED"))
         self.depends = () if self.is_disabled else tuple(properties.get("DEPENDS", ()))
-        self.needs: Set[str] = set()
+        self.needs: set[str] = set()
 
     @property
-    def order(self) -> Tuple[float, int]:
+    def order(self) -> tuple[float, int]:
         """Sort key of the order in which CTest runs one test at a time."""
         return -float(self.properties.get("COST", 0)), self.number
 
@@ -95,12 +93,12 @@ class CTestStream:
     def __init__(self, tests: Mapping[int, BuildTest], here: str) -> None:
         self._here = here
         self._tests = tests
-        self._pending: List[BuildTest] = []  # units that have not begun, in CTest's order
-        self._asked: Set[int] = set()  # numbers of all units of the call
-        self._running: Optional[int] = None
+        self._pending: list[BuildTest] = []  # units that have not begun, in CTest's order
+        self._asked: set[int] = set()  # numbers of all units of the call
+        self._running: int | None = None
         self._has_header = False
         self._log = self._ctest_text = self._result = ""
-        self._failed: Dict[str, str] = {}  # name of a test that is no unit -> error
+        self._failed: dict[str, str] = {}  # name of a test that is no unit -> error
 
     def begin(self, tests: Iterable[BuildTest]) -> None:
         """Begin a call of CTest, with these units."""
@@ -108,7 +106,7 @@ class CTestStream:
         self._asked = {test.number for test in self._pending}
         self._running, self._result = None, ""
 
-    def read(self, line: bytes) -> Tuple[List[Line], bytes]:
+    def read(self, line: bytes) -> tuple[list[Line], bytes]:
         """Parse a line of output; return lines of the record, and the output to show."""
         text = line.decode("utf-8", "replace")
         if self._running is None:
@@ -126,7 +124,7 @@ class CTestStream:
             self._ctest_text = text.strip()
         return [], b""
 
-    def _start(self, number: int) -> List[Line]:
+    def _start(self, number: int) -> list[Line]:
         self._running, self._has_header = number, False
         self._log = self._ctest_text = ""
         test = self._tests[number]
@@ -136,7 +134,7 @@ class CTestStream:
         self._pending.remove(unit)
         return [{"type": "start", "unit": unit.unit}]
 
-    def _find_dependent(self, unit: str) -> Optional[BuildTest]:
+    def _find_dependent(self, unit: str) -> BuildTest | None:
         """Return the unit for which CTest has added a test; None for a clean-up."""
         return next((test for test in self._pending if unit in test.needs), None)
 
@@ -145,7 +143,7 @@ class CTestStream:
             self._log = (self._log + text)[-launcher.LOG_CHARACTERS :]
         self._has_header = self._has_header or bool(HEADER_END.match(text))
 
-    def _end(self) -> Tuple[List[Line], bytes]:
+    def _end(self) -> tuple[list[Line], bytes]:
         """Parse the result of the running test, which may have several lines, as names have."""
         assert self._running is not None
         test = self._tests[self._running]
@@ -189,24 +187,24 @@ class CTestStream:
         return line
 
 
-def printed(argv: Sequence[str], leg: Leg) -> Tuple[str, int]:
+def printed(argv: Sequence[str], leg: Leg) -> tuple[str, int]:
     """Call CTest; return its output and exit code."""
     done = subprocess.run(argv, env=leg.environ, stdout=subprocess.PIPE, check=False)
     return done.stdout.decode("utf-8", "replace"), done.returncode
 
 
-def numbers(text: str) -> List[Tuple[int, str]]:
+def numbers(text: str) -> list[tuple[int, str]]:
     """Return the number and the first line of the name of each test that `ctest -N` lists."""
     return [(int(match[1]), match[2]) for match in map(LISTED.match, text.splitlines()) if match]
 
 
-def named(listed: Iterable[Tuple[int, str]], described: Mapping[str, Any]) -> Dict[int, BuildTest]:
+def named(listed: Iterable[tuple[int, str]], described: Mapping[str, Any]) -> dict[int, BuildTest]:
     """Return all tests of a build by number, which `--show-only=json-v1` does not give.
 
     It also leaves out tests of other configurations, which `ctest -N` lists.
     """
-    units: Dict[str, List[str]] = {}  # by name, which tests of two folders may share
-    tests: Dict[int, BuildTest] = {}
+    units: dict[str, list[str]] = {}  # by name, which tests of two folders may share
+    tests: dict[int, BuildTest] = {}
     left = iter(listed)
     for test in described["tests"]:
         name = test["name"]
@@ -220,7 +218,7 @@ def named(listed: Iterable[Tuple[int, str]], described: Mapping[str, Any]) -> Di
     return tests
 
 
-def fixture_tests(tests: Iterable[BuildTest]) -> Set[int]:
+def fixture_tests(tests: Iterable[BuildTest]) -> set[int]:
     """Return the numbers of the set-ups and clean-ups that CTest adds to tests that need them."""
     all_tests, required = list(tests), set()
     for test in all_tests:
@@ -234,9 +232,9 @@ def fixture_tests(tests: Iterable[BuildTest]) -> Set[int]:
     }
 
 
-def connected(tests: Iterable[BuildTest]) -> List[List[BuildTest]]:
+def connected(tests: Iterable[BuildTest]) -> list[list[BuildTest]]:
     """Divide tests into groups that need each other, or a common test."""
-    part_of: Dict[str, List[BuildTest]] = {}
+    part_of: dict[str, list[BuildTest]] = {}
     for test in tests:
         part = [test]
         for unit in (test.unit, *test.needs):
@@ -251,7 +249,7 @@ def connected(tests: Iterable[BuildTest]) -> List[List[BuildTest]]:
     return list({id(part): part for part in part_of.values()}.values())
 
 
-def read_tests(words: Sequence[str], leg: Leg) -> Tuple[Dict[int, BuildTest], int]:
+def read_tests(words: Sequence[str], leg: Leg) -> tuple[dict[int, BuildTest], int]:
     """Return all tests of the build by number, and CTest's exit code, which is 0 if it can list."""
     everything = (*words, *BY_NUMBER, "1,")
     listed, code = printed([*everything, "-N"], leg)  # first: with JSON it prints no errors
@@ -299,7 +297,7 @@ def run_tests(words: Sequence[str], leg: Leg) -> int:
     queue = sorted(((locks(part), part) for part in parts), key=lambda pair: pair[0])
     stream, size = CTestStream(tests, os.getcwd()), 1
     while queue:
-        needed, batch = queue[0][0], []  # type: Tuple[Tuple[str, ...], List[BuildTest]]
+        needed, batch = queue[0][0], []  # type: tuple[tuple[str, ...], list[BuildTest]]
         while queue and queue[0][0] == needed and len(batch) < size:
             batch += queue.pop(0)[1]
         with held(needed, os.path.dirname(leg.private), leg):
@@ -327,9 +325,9 @@ def call(words: Sequence[str], leg: Leg, stream: CTestStream, batch: Sequence[Bu
     return launcher.follow([*words, *BY_NUMBER, path, "-V", "-j", "1"], leg.environ, take)
 
 
-def locks(part: Iterable[BuildTest]) -> Tuple[str, ...]:
+def locks(part: Iterable[BuildTest]) -> tuple[str, ...]:
     """Return the locks of a call: names of RESOURCE_LOCK, and "" to exclude all other tests."""
-    names: Set[str] = set()
+    names: set[str] = set()
     for test in part:
         names.update(test.properties.get("RESOURCE_LOCK", ()))
         names.update([""] if test.properties.get("RUN_SERIAL") else ())

@@ -20,11 +20,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
-    from typing import Optional
-
     from ciguard.run.plugins import ciguard_dotnet_setup as setup
     from ciguard.run.plugins import ciguard_launcher as launcher
     from ciguard.run.plugins import ciguard_mtp as mtp
@@ -84,37 +82,37 @@ class HostStream:
         hang_s: float,
     ) -> None:
         self._units, self._cases, self._here, self._hang_s = units, cases, here, hang_s
-        self._missing: Dict[str, Counter[str]] = {}  # method -> display names without a result
-        self._owners: Dict[str, Set[str]] = {}  # display name -> its methods
-        self._renamed: Set[str] = set()  # methods with display names of their own
+        self._missing: dict[str, Counter[str]] = {}  # method -> display names without a result
+        self._owners: dict[str, set[str]] = {}  # display name -> its methods
+        self._renamed: set[str] = set()  # methods with display names of their own
         for method in units:
             self._missing[method] = Counter(case["case"] for case in cases[method])
             for display in self._missing[method]:
                 self._owners.setdefault(display, set()).add(method)
                 self._renamed |= set() if display.startswith(method) else {method}
-        self._open: Dict[Case, Line] = {}  # with the line of the start
-        self._memory: Dict[Case, Line] = {}  # of cases that are over
-        self._unmatched: Dict[str, Line] = {}  # display name that several methods may have
+        self._open: dict[Case, Line] = {}  # with the line of the start
+        self._memory: dict[Case, Line] = {}  # of cases that are over
+        self._unmatched: dict[str, Line] = {}  # display name that several methods may have
         self._with_rows: Counter[str] = Counter()  # method -> results that are not listed
-        self._begun: Set[str] = set()
-        self.closed: Set[str] = set()  # the methods that are over
-        self._to_end: Set[str] = set()  # methods that ran when the host was to stop
+        self._begun: set[str] = set()
+        self.closed: set[str] = set()  # the methods that are over
+        self._to_end: set[str] = set()  # methods that ran when the host was to stop
         self._has_events = self._left_running = False
         self.pid = 0  # of the test host
         self.peak_bytes = 0  # before its first test
         self.is_complete = False  # the run came to its end
-        self.exit_code: Optional[int] = None  # of a host that ended itself
+        self.exit_code: int | None = None  # of a host that ended itself
         self.unhandled = ""  # the exception that ended the host
         self.last_s = 0.0  # moment of the last event of a test
         self._over_s = 0.0  # moment of the console's end
 
     @property
-    def open_units(self) -> Set[str]:
+    def open_units(self) -> set[str]:
         """The methods that are running, or may be."""
         return {method for method, _ in self._open}.union(*map(self._methods, self._unmatched))
 
     @property
-    def not_started(self) -> List[str]:
+    def not_started(self) -> list[str]:
         """The methods of which nothing is known."""
         return [method for method in self._units if method not in self._begun]
 
@@ -124,7 +122,7 @@ class HostStream:
         self._to_end = self._to_end or running
         return not running or bool(self._to_end & self.closed)
 
-    def read(self, line: Line) -> List[Line]:
+    def read(self, line: Line) -> list[Line]:
         """Take in a line of the collector or the logger."""
         kind, name, display = line["type"], line.get("unit") or "", line.get("case") or ""
         method = name if name in self._units else method_of(name)
@@ -159,13 +157,13 @@ class HostStream:
             self.is_complete = not (line["aborted"] or line["canceled"])
         return []
 
-    def _methods(self, display: str) -> Set[str]:
+    def _methods(self, display: str) -> set[str]:
         """Return the methods of a display name; a row that is not listed begins with its theory."""
         owners, theory = self._owners, display.partition("(")[0]
         methods = owners.get(display) or owners.get(theory) or {theory} & self._units.keys()
         return (methods or self._renamed) - self.closed
 
-    def _begin(self, case: Case, line: Line) -> List[Line]:
+    def _begin(self, case: Case, line: Line) -> list[Line]:
         method, display = case
         if method not in self._units or method in self.closed:
             return []
@@ -178,7 +176,7 @@ class HostStream:
             lines.append({**event, "detail": display, "at_s": line["at_s"]})
         return lines
 
-    def _start(self, method: str, line: Line) -> List[Line]:
+    def _start(self, method: str, line: Line) -> list[Line]:
         self.last_s = line["at_s"]
         if method in self._begun:
             return []
@@ -209,7 +207,7 @@ class HostStream:
                 found["allocated_bytes"] = line["allocated_bytes"] - begun["allocated_bytes"]
         self._memory[case] = found
 
-    def _result(self, method: str, line: Line) -> List[Line]:
+    def _result(self, method: str, line: Line) -> list[Line]:
         display, outcome = line["case"] or "", OUTCOMES.get(line["outcome"], "failed")
         lines = self._start(method, line)
         self._mark_over((method, display), line)
@@ -244,13 +242,13 @@ class HostStream:
         self._with_rows[method] += 1
         return lines
 
-    def _close(self, method: str) -> List[Line]:
+    def _close(self, method: str) -> list[Line]:
         if method in self.closed:
             return []
         self.closed.add(method)
         return [launcher.closed(self._units[method])]
 
-    def end(self, *, was_stopped: bool) -> Tuple[List[Line], Set[str]]:
+    def end(self, *, was_stopped: bool) -> tuple[list[Line], set[str]]:
         """End a host: return lines on it, and the methods to blame if it died.
 
         An exception from elsewhere (async void, a thread) is blamed on a method in its stack, or on
@@ -265,7 +263,7 @@ class HostStream:
             blamed = {one for one in self._units if f" {one.replace('+', '.')}(" in stack}
         is_hang = self._over_s - self.last_s >= self._hang_s
         detail = launcher.truncated(self.unhandled.partition("\n")[0] or "the test host died")
-        lines: List[Line] = []
+        lines: list[Line] = []
         for method in sorted((self._begun | blamed) - self.closed):
             kind = "interrupted" if method in blamed else "unit_paused"
             event = {"type": "event", "kind": kind, "unit": self._units[method], "detail": detail}
@@ -276,9 +274,9 @@ class HostStream:
             lines.append({**death, **(hang if is_hang else {}), "concurrent": len(blamed)})
         return lines, blamed
 
-    def _end_complete(self) -> List[Line]:
+    def _end_complete(self) -> list[Line]:
         """Close the methods that have begun; a case fails if fewer results came than are listed."""
-        lines: List[Line] = []
+        lines: list[Line] = []
         for method in sorted(self._begun - self.closed):
             line = {"unit": method, "outcome": "Failed", "wall_s": 0.0, "at_s": self.last_s}
             for display in list(self._missing[method].elements())[self._with_rows[method] :]:
@@ -286,7 +284,7 @@ class HostStream:
             lines += self._close(method)
         return lines
 
-    def how_ended(self, blamed: Set[str], *, was_stopped: bool) -> str:
+    def how_ended(self, blamed: set[str], *, was_stopped: bool) -> str:
         """Return how the host ended: "elsewhere" if an exception of no test ended open ones."""
         if self.is_complete or was_stopped:
             return "stopped" if was_stopped else "complete"
@@ -308,13 +306,13 @@ class HostStream:
         return f"{source} in `{frame[1] if frame else '?'}`; {names} was open"
 
 
-def new_lines(folder: str, read: Dict[str, int]) -> List[Line]:
+def new_lines(folder: str, read: dict[str, int]) -> list[Line]:
     """Return the new lines of a console and its host, by time.
 
     Args:
         read: number of bytes read before, by file; is updated.
     """
-    found: List[Line] = []
+    found: list[Line] = []
     # The console's files first: what came before its lines in a host is then read, too.
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), "rb") as stream:
@@ -377,7 +375,7 @@ class Run:
         argv = [self._words[0], "test", assembly.path, "--settings", file.name, *words]
         return argv, {**environ, "CIGUARD_DOTNET_FOLDER": folder}, folder
 
-    def cases(self, assembly: Assembly) -> List[Line]:
+    def cases(self, assembly: Assembly) -> list[Line]:
         """Return the cases of an assembly; a leg lists it once.
 
         Raises:
@@ -404,16 +402,16 @@ class Run:
                 json.dump(tests, file)
             os.replace(file.name, path)
         with open(path, encoding="utf-8") as file:
-            found: List[Line] = json.load(file)
+            found: list[Line] = json.load(file)
         return found
 
-    def run(self, assembly: Assembly, units: Mapping[str, str]) -> Iterator[Tuple[int, bool]]:
+    def run(self, assembly: Assembly, units: Mapping[str, str]) -> Iterator[tuple[int, bool]]:
         """Start hosts until each method has run; yield exit codes, and whether the leg is to go on.
 
         Args:
             units: method -> id.
         """
-        cases: Dict[str, List[Line]] = {}
+        cases: dict[str, list[Line]] = {}
         for case in self.cases(assembly):
             cases.setdefault(case["method"], []).append(case)
         self._leg.append(launcher.not_collected(units[one] for one in units if one not in cases))
@@ -431,7 +429,7 @@ class Run:
             part = parts.pop(0)
             if not part:
                 continue
-            selection: Dict[str, Any] = {"names": part}
+            selection: dict[str, Any] = {"names": part}
             if part[0] in awkward:
                 selection = {"where": where_of(one["unit"] for name in part for one in cases[name])}
             own = {method: units[method] for method in part}
@@ -474,8 +472,8 @@ class Run:
             return
 
     def _without_explicit(
-        self, units: Mapping[str, str], cases: Dict[str, List[Line]]
-    ) -> List[str]:
+        self, units: Mapping[str, str], cases: dict[str, list[Line]]
+    ) -> list[str]:
         """Record NUnit's [Explicit] tests as skipped, unless --filter asks; return other methods.
 
         A selection by names runs them if it has no others, and else NUnit tells nothing of them:
@@ -490,13 +488,13 @@ class Run:
                 self._leg.append(stream.read({**case, **line, "message": "[Explicit]"}))
         return [method for method in units if method not in stream.closed]
 
-    def _follow(self, stream: HostStream, start: Start) -> Tuple[int, bool]:
+    def _follow(self, stream: HostStream, start: Start) -> tuple[int, bool]:
         """Run a console to its end; return its exit code, and whether its host was stopped.
 
         If the leg asks for that, the host is stopped after a test, and the console then ends.
         """
         argv, environ, folder = start
-        read: Dict[str, int] = {}
+        read: dict[str, int] = {}
         was_stopped, code = False, None
         process = subprocess.Popen(argv, env=environ, stdin=subprocess.DEVNULL)
         while code is None:
@@ -515,7 +513,7 @@ class Run:
 
     def _follow_application(
         self, stream: HostStream, start: Start, tests: Mapping[str, Line], assembly: Assembly
-    ) -> Tuple[int, bool]:
+    ) -> tuple[int, bool]:
         """Run an application to its end, as `_follow` does with a console."""
         argv, environ, folder = start
         is_nunit, was_stopped = assembly.adapter == "nunit", False
@@ -532,7 +530,7 @@ class Run:
             return was_stopped
 
         names = {test["method"] for test in tests.values()} if is_nunit else tests.keys()
-        how: Dict[str, Any] = {"take": take, "must_end": must_end, "is_nunit": is_nunit}
+        how: dict[str, Any] = {"take": take, "must_end": must_end, "is_nunit": is_nunit}
         code = mtp.run(argv, sorted(names), folder=folder, environ=environ, **how)
         stream.exit_code = code if code >= 0 else None
         if is_nunit or code == KILLED:  # the start of a test may come late, or not at all
@@ -562,10 +560,10 @@ def where_of(names: Iterable[str]) -> str:
     return " or ".join(f'test =~ "^{pattern(name)}$"' for name in names)
 
 
-def divided(words: Sequence[str]) -> Tuple[List[str], Dict[str, str]]:
+def divided(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the words that `dotnet test X.dll` takes, too, and the values of used options."""
-    taken: List[str] = []
-    used: Dict[str, str] = {}
+    taken: list[str] = []
+    used: dict[str, str] = {}
     for name, value, own in setup.options(words):
         if name in (*USED, "-s"):
             used["--settings" if name == "-s" else name] = value
@@ -591,9 +589,9 @@ def label(assembly: Assembly, assemblies: Sequence[Assembly]) -> str:
 def list_tests(words: Sequence[str], leg: Leg) -> int:
     """Write the listing: the methods of all assemblies."""
     here = os.getcwd()
-    units: Dict[str, Line] = {}
-    errors: List[Line] = []
-    untried: List[str] = []
+    units: dict[str, Line] = {}
+    errors: list[Line] = []
+    untried: list[str] = []
     try:
         run = Run(words, leg)
         for prefix, assembly in run.assemblies.items():

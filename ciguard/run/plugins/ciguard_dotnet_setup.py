@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
 LIBRARY = "CiguardDotnet"
@@ -67,7 +67,7 @@ class Assembly(NamedTuple):
     host: str  # "vstest" or "mtp"
     adapter: str  # "xunit", "nunit", "mstest", or "" for another one
     project: str = ""  # its folder, or "" if it is not known
-    untried: Tuple[str, ...] = ()  # properties with which ciguard was not tried
+    untried: tuple[str, ...] = ()  # properties with which ciguard was not tried
 
 
 def output(argv: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -115,13 +115,13 @@ def refuse_values(words: Sequence[str]) -> None:
 
 
 def settings(
-    user: Optional[str],
+    user: str | None,
     *,
     library: str,
     results_folder: str,
     names: Sequence[str] = (),
     where: str = "",
-    parallel: Optional[bool] = None,
+    parallel: bool | None = None,
     listing: bool = False,
     adapter: str = "",
 ) -> str:
@@ -169,7 +169,7 @@ def settings(
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _user_settings(user: Optional[str]) -> ElementTree.Element:
+def _user_settings(user: str | None) -> ElementTree.Element:
     """Return the user's settings, or empty ones."""
     if not user:
         return ElementTree.Element("RunSettings")
@@ -192,7 +192,7 @@ def _element(root: ElementTree.Element, path: str) -> ElementTree.Element:
     return root
 
 
-def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> List[Assembly]:
+def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> list[Assembly]:
     """Return the test assemblies of a command `dotnet test ...`.
 
     Raises:
@@ -200,7 +200,7 @@ def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> List[Assembl
     """
     targets, given = _parse_arguments(words[2:])
 
-    def ask(project: str, *more: str) -> List[Assembly]:
+    def ask(project: str, *more: str) -> list[Assembly]:
         """Return the assemblies of a project: one for each of its target frameworks."""
         argv = [words[0], "msbuild", project, *given, *more, f"-getProperty:{PROPERTIES}"]
         properties = ANSWER.search(output(argv, environ))  # after warnings
@@ -218,7 +218,7 @@ def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> List[Assembl
             return []
         return [_assembly(answer["TargetPath"], answer)]
 
-    found: List[Assembly] = []
+    found: list[Assembly] = []
     for target in targets or ["."]:
         if target.lower().endswith(".dll"):
             found.append(_assembly(os.path.abspath(target), {}))
@@ -236,7 +236,7 @@ def assemblies(words: Sequence[str], environ: Mapping[str, str]) -> List[Assembl
     return found
 
 
-def options(words: Sequence[str]) -> Iterator[Tuple[str, str, List[str]]]:
+def options(words: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield name, value, and words of each option or argument before `--`."""
     left = iter(words[: words.index("--")] if "--" in words else words)
     for word in left:
@@ -245,10 +245,10 @@ def options(words: Sequence[str]) -> Iterator[Tuple[str, str, List[str]]]:
         yield name, value if equals else own[-1], own
 
 
-def _parse_arguments(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+def _parse_arguments(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return projects, folders and assemblies; and the options as properties for msbuild."""
-    targets: List[str] = []
-    properties: List[str] = []
+    targets: list[str] = []
+    properties: list[str] = []
     for name, value, own in options(words):
         if PROPERTY.match(own[0]):
             properties += own
@@ -261,7 +261,7 @@ def _parse_arguments(words: Sequence[str]) -> Tuple[List[str], List[str]]:
     return targets, properties
 
 
-def _projects(target: str) -> List[str]:
+def _projects(target: str) -> list[str]:
     """Return the projects of a solution, of the one file in a folder, or the project itself."""
     if os.path.isdir(target):
         names = [name for name in os.listdir(target) if re.search(r"\.(slnx?|..proj)$", name)]
@@ -278,7 +278,7 @@ def _projects(target: str) -> List[str]:
     return [os.path.join(os.path.dirname(target), name.replace("\\", os.sep)) for name in names]
 
 
-def _packages(path: str, beginnings: Tuple[str, ...]) -> List[str]:
+def _packages(path: str, beginnings: tuple[str, ...]) -> list[str]:
     """Return the packages of an assembly with such names; none if it is not built."""
     try:
         with open(os.path.splitext(path)[0] + ".deps.json", encoding="utf-8-sig") as file:
@@ -288,7 +288,7 @@ def _packages(path: str, beginnings: Tuple[str, ...]) -> List[str]:
     return [name for name in names if name.startswith(beginnings)]
 
 
-def _untried(path: str, answer: Mapping[str, str]) -> Tuple[str, ...]:
+def _untried(path: str, answer: Mapping[str, str]) -> tuple[str, ...]:
     """Return the properties of an assembly with which ciguard was not tried."""
     has = {
         "x86": "x86" in (answer.get("PlatformTarget"), answer.get("RuntimeIdentifier", "")[-3:]),

@@ -16,11 +16,9 @@ import subprocess
 import sys
 import time
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
-    from typing import Optional
-
     from ciguard.run.plugins import ciguard_launcher as launcher
     from ciguard.run.plugins.ciguard_launcher import Leg, Line
 else:
@@ -101,21 +99,21 @@ class GoStream:
 
     def __init__(self, folders: Mapping[str, str]) -> None:
         self._folders = folders
-        self._tests: Dict[str, Dict[str, _Test]] = {}  # by package and name, open ones
-        self._builds: Dict[str, str] = {}
+        self._tests: dict[str, dict[str, _Test]] = {}  # by package and name, open ones
+        self._builds: dict[str, str] = {}
         self._build = ""
-        self._begun: Set[str] = set()
-        self._packages_begun: Set[str] = set()  # since `begin`
-        self._ended: Set[str] = set()
-        self._bad: Set[str] = set()
-        self.printed: Dict[str, str] = {}
-        self.failed: Dict[str, str] = {}
+        self._begun: set[str] = set()
+        self._packages_begun: set[str] = set()  # since `begin`
+        self._ended: set[str] = set()
+        self._bad: set[str] = set()
+        self.printed: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
 
     def begin(self) -> None:
         self._packages_begun, self._ended, self._bad = set(), set(), set()
         self.printed, self.failed, self._builds = {}, {}, {}
 
-    def read(self, line: bytes) -> Tuple[List[Line], bytes]:
+    def read(self, line: bytes) -> tuple[list[Line], bytes]:
         """Parse a line; return lines of the record, and the output of `go test` without -json."""
         if line.startswith(b"{"):
             try:
@@ -135,7 +133,7 @@ class GoStream:
             self._builds[self._build] = self._builds.get(self._build, "") + text
         return [], line
 
-    def _event(self, event: Mapping[str, Any]) -> Tuple[List[Line], str]:
+    def _event(self, event: Mapping[str, Any]) -> tuple[list[Line], str]:
         action, package = str(event["Action"]), str(event.get("Package", ""))
         name, output = str(event.get("Test", "")), str(event.get("Output", ""))
         if action == "build-output":
@@ -179,7 +177,7 @@ class GoStream:
 
     def _end_test(
         self, package: str, name: str, outcome: str, elapsed: object
-    ) -> Tuple[List[Line], str]:
+    ) -> tuple[list[Line], str]:
         test = self._tests[package].get(name) or _Test()
         if not test.has_ended:
             # A binary that exited with 0 in a test (syscall.Exit, exit of C): test2json reports an
@@ -218,12 +216,12 @@ class GoStream:
             "line": int(place[2]),
         }
 
-    def _end_package(self, package: str, *, bad: bool) -> List[Line]:
+    def _end_package(self, package: str, *, bad: bool) -> list[Line]:
         """End a package: its open tests died with it; its paused tests have not run."""
         self._ended.add(package)
         if bad:
             self._bad.add(package)
-        deaths: List[Line] = []
+        deaths: list[Line] = []
         culprit = ""
         for name, test in self._tests.pop(package, {}).items():
             unit = f"{package}.{name}"
@@ -275,7 +273,7 @@ class GoStream:
         return unit not in self._begun and unit.rpartition(".")[0] not in self.failed
 
 
-def divided(words: Sequence[str]) -> Tuple[List[str], List[str], List[str]]:
+def divided(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
     """Split a command: the words before the packages, the packages, and `-args` with its words."""
     end = words.index("-args") if "-args" in words else len(words)
     begin = end
@@ -303,18 +301,18 @@ def flag_value(name: str, words: Sequence[str], go_flags: str, otherwise: str) -
     return value
 
 
-def by_package(units: Iterable[str]) -> Dict[str, List[str]]:
+def by_package(units: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of tests by package, in the order of the packages' first tests."""
-    tests: Dict[str, List[str]] = {}
+    tests: dict[str, list[str]] = {}
     for unit in units:
         package, _, test = unit.rpartition(".")
         tests.setdefault(package, []).append(test)
     return tests
 
 
-def patterns(names: Sequence[str]) -> List[str]:
+def patterns(names: Sequence[str]) -> list[str]:
     """Return regular expressions for exactly these tests, each short enough for an argument."""
-    parts, size = [[]], 0  # type: Tuple[List[List[str]], int]
+    parts, size = [[]], 0  # type: tuple[list[list[str]], int]
     for name in names:
         if parts[-1] and size + len(name) > PATTERN_BYTES:
             parts.append([])
@@ -326,7 +324,7 @@ def patterns(names: Sequence[str]) -> List[str]:
 
 def folders(
     command: Sequence[str], packages: Sequence[str], leg: Leg, *, without_tests: bool = False
-) -> Dict[str, str]:
+) -> dict[str, str]:
     """Return the folder of each package, or of each without a test file, by import path."""
     form = "{{.ImportPath}}\t{{.Dir}}"
     if without_tests:
@@ -337,7 +335,7 @@ def folders(
     return {path: folder for path, _, folder in (line.partition("\t") for line in lines) if folder}
 
 
-def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> List[Tuple[str, str]]:
+def go_flags_that_leave_out(command: Sequence[str], leg: Leg) -> list[tuple[str, str]]:
     """Return the words of GOFLAGS, from the environment or Go's own file, that exclude tests.
 
     Each is a setting: reason of an `execution` event, then the word after its place.
@@ -451,7 +449,7 @@ def run_binary(words: Sequence[str]) -> int:
     return code
 
 
-def _locked(path: str) -> Optional[int]:
+def _locked(path: str) -> int | None:
     if sys.platform != "win32":
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)

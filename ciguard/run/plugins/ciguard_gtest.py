@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
     from ciguard.run.plugins import ciguard_launcher as launcher
@@ -56,12 +56,12 @@ class GTestStream:
         has_died: the last start of the program ended in a test.
     """
 
-    def __init__(self, units: Dict[str, str], here: str) -> None:
+    def __init__(self, units: dict[str, str], here: str) -> None:
         self._units = units
         self._here = here
         self.pending = dict(units)
         self.has_died = self._is_in_test = False
-        self._open: Optional[str] = None
+        self._open: str | None = None
         self._log = self._suite_log = self._program_log = ""
 
     def begin(self) -> None:
@@ -74,7 +74,7 @@ class GTestStream:
         """Whether a test, or the set-up of its suite, is running."""
         return self._open is not None
 
-    def read(self, line: bytes) -> List[Line]:
+    def read(self, line: bytes) -> list[Line]:
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if self._is_in_test:
             return self._read_in_test(text)
@@ -95,17 +95,17 @@ class GTestStream:
         else:
             self._program_log = (self._program_log + text)[-launcher.LOG_CHARACTERS :]
 
-    def _start(self, name: str) -> List[Line]:
+    def _start(self, name: str) -> list[Line]:
         del self.pending[name]
         self._open = name
         return [{"type": "start", "unit": self._units[name]}]
 
-    def _run(self, name: str) -> List[Line]:
+    def _run(self, name: str) -> list[Line]:
         self._log = ""
         self._is_in_test = True
         if name == self._open:
             return []
-        lines: List[Line] = []
+        lines: list[Line] = []
         if self._open is not None:  # the tests are shuffled
             unit = self._units[self._open]
             lines.append({"type": "event", "kind": "unit_paused", "unit": unit})
@@ -113,7 +113,7 @@ class GTestStream:
         self._open = name
         return lines + (self._start(name) if name in self.pending else [])
 
-    def _read_in_test(self, text: str) -> List[Line]:
+    def _read_in_test(self, text: str) -> list[Line]:
         for word, outcome in ENDS.items():
             before, match, after = text.partition(f"{word}{self._open}")
             if match and (not after or after.startswith((" (", ", where "))):
@@ -122,7 +122,7 @@ class GTestStream:
         self._log = (self._log + text + "\n")[-launcher.LOG_CHARACTERS :]
         return []
 
-    def _end(self, outcome: str) -> List[Line]:
+    def _end(self, outcome: str) -> list[Line]:
         name, self._open, self._is_in_test = self._open, None, False
         if name is None or name not in self._units:
             return []
@@ -148,7 +148,7 @@ class GTestStream:
             yield launcher.death(self._units[name], f"its program ended with {how}", log)
 
 
-def divided(words: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
+def divided(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the programs by the prefix of their tests' ids ("" for a single one), and flags."""
     count = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
     programs, flags = words[:count], list(words[count:])
@@ -157,7 +157,7 @@ def divided(words: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
     return {f"[{os.path.basename(path)}] ": path for path in programs}, flags
 
 
-def read_tests(program: str, flags: Sequence[str], folder: str, leg: Leg) -> List[Dict[str, Any]]:
+def read_tests(program: str, flags: Sequence[str], folder: str, leg: Leg) -> list[dict[str, Any]]:
     """Return the tests of a program that its flags select, in its order.
 
     Raises:
@@ -197,8 +197,8 @@ def unescaped(text: str) -> str:
 def list_tests(words: Sequence[str], leg: Leg) -> int:
     programs, flags = divided(words)
     here = os.getcwd()
-    units: List[Line] = []
-    errors: List[Line] = []
+    units: list[Line] = []
+    errors: list[Line] = []
     for prefix, program in programs.items():
         try:
             tests = read_tests(program, flags, os.path.dirname(leg.collect_file), leg)

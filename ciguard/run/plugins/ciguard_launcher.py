@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Sequence, Tuple
 
 Line = Dict[str, Any]
 Setting = Tuple[str, str]  # reason of an `execution` event, and the setting
@@ -113,14 +113,14 @@ class Leg:
     """
 
     def __init__(self, environ: Mapping[str, str], hidden: Sequence[str] = ()) -> None:
-        self.units: List[str] = []
+        self.units: list[str] = []
         self.collect_file = environ.get("CIGUARD_COLLECT_FILE", "")
         if not self.collect_file:
             with open(environ["CIGUARD_UNITS_FILE"], encoding="utf-8") as stream:
                 self.units = list(dict.fromkeys(json.load(stream)))
         self.private = os.path.dirname(environ.get("CIGUARD_UNITS_FILE", ""))
         self.is_interrupted = False
-        self._begun_s: Dict[str, float] = {}
+        self._begun_s: dict[str, float] = {}
         self.stop_file = environ.get("CIGUARD_STOP_FILE", "")
         self._origin_s = float(environ.get("CIGUARD_ORIGIN_S") or time.monotonic())
         path = self.collect_file or environ["CIGUARD_RECORD_FILE"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Dict, Generator, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Generator
 
 import pytest
 
@@ -26,7 +26,7 @@ Wrapper = Generator[None, Any, None]
 GROUP_MARK = "xdist_group"  # pytest-xdist's word for tests that run in one worker
 
 
-def _group(item: pytest.Item) -> Optional[str]:
+def _group(item: pytest.Item) -> str | None:
     """Return the name of the group into which the project itself put a test."""
     marker = item.get_closest_marker(GROUP_MARK)
     if marker is None:
@@ -62,8 +62,8 @@ class _Listing:
         self._path = path
         self._config, self._root = config, str(config.rootpath)
         self._top = top_folder(self._root, str(config.invocation_params.dir))
-        self._lines: List[Line] = []
-        self._omitted: Dict[str, Dict[str, int]] = {}  # by reason and file, the tests deselected
+        self._lines: list[Line] = []
+        self._omitted: dict[str, dict[str, int]] = {}  # by reason and file, the tests deselected
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -74,7 +74,7 @@ class _Listing:
             reason = words.partition(": ")[2] or words
             self._omit(os.path.join(self._root, report.nodeid), reason, tests=0)
 
-    def pytest_deselected(self, items: List[pytest.Item]) -> None:
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
         reason = _deselecting(self._config)
         for item in items:
             self._omit(str(item.path), reason, tests=1)

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable
 
 fcntl: Any = None
 resource: Any = None
@@ -107,18 +107,18 @@ class Memory:
         self._statm = ReopeningFile("/proc/self/statm", os.O_RDONLY)
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
         self._clear_refs = ReopeningFile("/proc/self/clear_refs", os.O_WRONLY)
-        self._malloc_trim: Optional[Callable[[int], int]] = None
+        self._malloc_trim: Callable[[int], int] | None = None
         # Only glibc has it, and not every Python has ctypes. PyDLL keeps the interpreter lock:
         # giving it up could wait 5 ms for a busy thread.
         with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
             self._malloc_trim = __import__("ctypes").PyDLL(None).malloc_trim
         self._method = "mark_untrimmed" if self._malloc_trim is None else "mark"
         self._measuring = False
-        self._resident_at_start: Optional[int] = None  # since the mark was reset
+        self._resident_at_start: int | None = None  # since the mark was reset
         self._floor, self._fixture_ended = 0, False  # resident after the last trim; since then
         self._collects = True
 
-    def prepare(self, *, collects: bool) -> List[str]:
+    def prepare(self, *, collects: bool) -> list[str]:
         """Give back what collecting freed; say in words what this machine does not have.
 
         Args:
@@ -155,7 +155,7 @@ class Memory:
         """A fixture wider than a function ended: what it freed may not show in resident memory."""
         self._fixture_ended = True
 
-    def begin(self) -> Optional[int]:
+    def begin(self) -> int | None:
         """Return resident memory at the start of a test; None where that is not known.
 
         It is that of the end of the test before, where the mark begins: tests run back to back.
@@ -236,7 +236,7 @@ def reset_gpu_peak() -> None:
                 torch._C._cuda_resetPeakMemoryStats(device)
 
 
-def gpu_peak_bytes() -> Optional[int]:
+def gpu_peak_bytes() -> int | None:
     """Return the sum of the devices' peaks; None where CUDA is not initialised."""
     torch: Any = sys.modules.get("torch")
     if torch is not None:

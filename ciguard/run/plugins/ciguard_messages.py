@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Tuple
+from typing import TYPE_CHECKING, Any, Iterator
 
 if TYPE_CHECKING:
     import pytest
@@ -44,7 +44,7 @@ def crash_line(report: pytest.TestReport, top: str) -> str:
     return truncated(f"{path.replace(os.sep, '/')}:{line}: {crash.message}{more}")
 
 
-def _frames(long: Any) -> Iterator[Tuple[str, int]]:
+def _frames(long: Any) -> Iterator[tuple[str, int]]:
     """Yield file and line of the frames that pytest shows, the last call last."""
     for entry in getattr(getattr(long, "reprtraceback", None), "reprentries", ()):
         place = getattr(entry, "reprfileloc", None)

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Sequence
 
 Line = Dict[str, Any]
 
@@ -82,11 +82,11 @@ class Cursor:
     def number(self, size: int = 4) -> int:
         return int.from_bytes(self.take(size), "little")
 
-    def fields(self, key_size: int = 2) -> Dict[int, bytes]:
+    def fields(self, key_size: int = 2) -> dict[int, bytes]:
         """Return the values of a body by their numbers."""
         return {self.number(key_size): self.take(self.number()) for _ in range(self.number(2))}
 
-    def elements(self) -> List[Dict[int, bytes]]:
+    def elements(self) -> list[dict[int, bytes]]:
         return [self.fields() for _ in range(self.number())]
 
 
@@ -95,7 +95,7 @@ def text(fields: Mapping[int, bytes], number: int) -> str:
     return fields.get(number, b"").decode("utf-8", "replace")
 
 
-def parse(kind: int, body: bytes) -> List[Line]:
+def parse(kind: int, body: bytes) -> list[Line]:
     """Return what a frame reports, as VSTest's extensions write it; ValueError if it is damaged.
 
     Lines `test`, `start` and `result` have a `uid`, and only `test` has unit and case. A session
@@ -158,7 +158,7 @@ def answer(kind: int, body: bytes) -> bytes:
     return b"".join(number.to_bytes(4, "little") for number in head) + reply
 
 
-def frames(read: Callable[[int], bytes]) -> Iterator[Tuple[int, bytes]]:
+def frames(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield kind and body of each frame of a connection; ValueError for a damaged one."""
     for head in iter(lambda: read(HEAD_BYTES), b""):
         size, kind = Cursor(head).number(), Cursor(head[4:]).number()
@@ -186,14 +186,14 @@ class Server:
     def __init__(self, take: Callable[[Line], None], must_end: Callable[[], bool]) -> None:
         self._take, self._must_end = take, must_end
         self._lock = threading.Lock()
-        self._open: Set[str] = set()  # uids of running tests
+        self._open: set[str] = set()  # uids of running tests
         self.has_connected = False
 
     def serve(self, argv: Sequence[str], environ: Mapping[str, str]) -> int:
         """Run an application to its end; return its exit code, -9 if signal 9 killed it."""
         if sys.platform == "win32":  # for mypy: `application` refuses it
             raise NotImplementedError
-        threads: List[threading.Thread] = []
+        threads: list[threading.Thread] = []
         # The path of a socket has at most 103 bytes: /tmp, as `dotnet test` does.
         with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(
             socket.AF_UNIX
@@ -285,9 +285,9 @@ def run(
     return code
 
 
-def list_tests(argv: Sequence[str], environ: Mapping[str, str], *, is_nunit: bool) -> List[Line]:
+def list_tests(argv: Sequence[str], environ: Mapping[str, str], *, is_nunit: bool) -> list[Line]:
     """Return the `test` lines of an application; ValueError if it lists nothing."""
-    lines: List[Line] = []
+    lines: list[Line] = []
     server = Server(lines.append, lambda: False)
     code = server.serve([*argv, "--list-tests"], environ)
     if code not in (0, 8) or not server.has_connected:
@@ -306,7 +306,7 @@ def application(
     *,
     listing: bool,
     is_alone: bool,
-) -> Tuple[List[str], Dict[str, str]]:
+) -> tuple[list[str], dict[str, str]]:
     """Return command and environment by which `dotnet test` starts the application of a DLL.
 
     The application itself finds its testconfig.json.
@@ -354,7 +354,7 @@ def _launch_profile(project: str) -> Mapping[str, Any]:
         return {}
     try:
         with open(path, encoding="utf-8-sig") as file:
-            profiles: Dict[str, Any] = json.load(file).get("profiles", {})
+            profiles: dict[str, Any] = json.load(file).get("profiles", {})
     except ValueError as error:
         raise ValueError(f"{path}: {error} (--no-launch-profile ignores it)") from error
     return next((one for one in profiles.values() if one.get("commandName") == "Project"), {})

@@ -13,7 +13,7 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
     from ciguard.run.plugins import ciguard_launcher as launcher
@@ -93,13 +93,13 @@ class NextestStream:
     def __init__(self, units: Iterable[str], own_harnesses: Iterable[str]) -> None:
         self._units = frozenset(units)
         self._own_harnesses = frozenset(own_harnesses)
-        self._binaries: Dict[str, str] = {}  # ids, as tests name them: by crate and name
-        self._log: List[str] = []
+        self._binaries: dict[str, str] = {}  # ids, as tests name them: by crate and name
+        self._log: list[str] = []
         self.running = ""
-        self.begun: Dict[str, None] = {}
-        self.printed: List[str] = []
+        self.begun: dict[str, None] = {}
+        self.printed: list[str] = []
 
-    def read(self, line: bytes) -> Tuple[List[Line], bytes]:
+    def read(self, line: bytes) -> tuple[list[Line], bytes]:
         """Parse a line; return lines of the record, and nextest's normal output."""
         text = line.decode("utf-8", "replace")
         if text.startswith('{"type":"suite"'):
@@ -128,7 +128,7 @@ class NextestStream:
             return lines, self._shown(is_pass=lines[0]["outcome"] == "passed")
         return [], b""
 
-    def _end(self, event: "re.Match[str]", reruns: int) -> List[Line]:
+    def _end(self, event: "re.Match[str]", reruns: int) -> list[Line]:
         unit, self.running = self.running, ""
         last = RETRY.split("".join(self._log))[-1]
         output = json.loads(event["output"]) if event["output"] else ""
@@ -163,13 +163,13 @@ class NextestStream:
         return launcher.not_collected(sorted(self._units.difference(self.begun)))
 
 
-def divided(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+def divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split a command: the words before `run`, and the options after it."""
     index = words.index("run", words.index("nextest"))
     return list(words[:index]), list(words[index + 1 :])
 
 
-def without_filtersets(options: Sequence[str]) -> List[str]:
+def without_filtersets(options: Sequence[str]) -> list[str]:
     """Return the options without filtersets: nextest runs the union of several filtersets."""
     end = options.index("--") if "--" in options else len(options)
     words, kept = iter(options[:end]), []
@@ -186,10 +186,10 @@ def escaped(name: str) -> str:
     return re.sub(r"[^\w:.#-]", lambda match: f"\\u{{{ord(match[0]):x}}}", name, flags=re.ASCII)
 
 
-def filtersets(units: Iterable[str]) -> List[str]:
+def filtersets(units: Iterable[str]) -> list[str]:
     """Return filtersets for exactly these units, each short enough for an argument."""
-    expressions: List[str] = []
-    binary, tests, size = "", [], 0  # type: Tuple[str, List[str], int]
+    expressions: list[str] = []
+    binary, tests, size = "", [], 0  # type: tuple[str, list[str], int]
 
     def close() -> None:
         if tests:
@@ -207,9 +207,9 @@ def filtersets(units: Iterable[str]) -> List[str]:
     return expressions
 
 
-def selections(units: Iterable[str]) -> Iterator[List[str]]:
+def selections(units: Iterable[str]) -> Iterator[list[str]]:
     """Yield the filtersets of each `nextest run`, short enough together for an argument list."""
-    chosen, size = [], 0  # type: Tuple[List[str], int]
+    chosen, size = [], 0  # type: tuple[list[str], int]
     for expression in filtersets(units):
         if chosen and size + len(expression) > EXPRESSIONS * EXPRESSION_BYTES:
             yield chosen
@@ -223,7 +223,7 @@ def selections(units: Iterable[str]) -> Iterator[List[str]]:
 def list_tests(words: Sequence[str], leg: Leg) -> int:
     """Write the listing: the tests that the options select, or why they cannot be built."""
     command, options = divided(words)
-    printed: List[bytes] = []
+    printed: list[bytes] = []
 
     def take(line: bytes) -> bytes:
         printed.append(line)

@@ -17,11 +17,9 @@ import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Set
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
-    from typing import Optional
-
     from ciguard.run.plugins import ciguard_launcher as launcher
     from ciguard.run.plugins.ciguard_launcher import Leg, Line
 else:
@@ -100,13 +98,13 @@ class TeamCityStream:
     def __init__(self, units: Mapping[str, str], suite: str, risky: str) -> None:
         self._units, self._suite, self._risky = units, suite, risky
         self._unit, self._class = "", ""
-        self._case: Optional[_Case] = None
-        self._names: Dict[str, int] = Counter()  # of the unit's cases
+        self._case: _Case | None = None
+        self._names: dict[str, int] = Counter()  # of the unit's cases
         self.has_begun = False
-        self.begun: Set[str] = set()
+        self.begun: set[str] = set()
         self.is_complete = False
 
-    def read(self, line: bytes) -> List[Line]:
+    def read(self, line: bytes) -> list[Line]:
         """What a line of the log comes to."""
         found = MESSAGE.match(line.decode("utf-8", "replace"))
         if found is None:
@@ -130,16 +128,16 @@ class TeamCityStream:
             return self._end_case(said.get("duration"))
         return []
 
-    def _begin_suite(self, hint: str) -> List[Line]:
+    def _begin_suite(self, hint: str) -> list[Line]:
         path, _, symbol = hint.partition("php_qn://")[2].partition("::\\")
         if not symbol or "::" in symbol:
             return []  # a suite of suites, or the data sets of a test
         self._class = symbol
         return self._enter(self._units.get(path, ""))
 
-    def _test(self, what: str, name: str, said: Mapping[str, str]) -> List[Line]:
+    def _test(self, what: str, name: str, said: Mapping[str, str]) -> list[Line]:
         """What was skipped, or failed to be set up, may not have started."""
-        lines: List[Line] = []
+        lines: list[Line] = []
         if what == "testStarted" or self._case is None or self._case.name != name:
             lines = self._end_case()
             if name in self._units:
@@ -166,7 +164,7 @@ class TeamCityStream:
         count = self._names[name]
         case.case = name if count == 1 or not name else f"{name} #{count}"
 
-    def _end_case(self, duration_ms: Optional[str] = None) -> List[Line]:
+    def _end_case(self, duration_ms: str | None = None) -> list[Line]:
         case, self._case = self._case, None
         if case is None or not self._unit:
             return []
@@ -194,9 +192,9 @@ class TeamCityStream:
                 return {**line, "file": self._units[place[1]], "line": int(place[2])}
         return line
 
-    def _enter(self, unit: str) -> List[Line]:
+    def _enter(self, unit: str) -> list[Line]:
         """Go from a unit, or none, to another."""
-        lines: List[Line] = []
+        lines: list[Line] = []
         if unit == self._unit:
             return lines
         if self._unit:
@@ -218,7 +216,7 @@ def skipped(unit: str) -> Line:
 class Options(NamedTuple):
     """Options of PHPUnit: those that stay in a run, and the configuration; "" for the usual one."""
 
-    kept: List[str]
+    kept: list[str]
     configuration: str
     is_configured: bool = True
 
@@ -229,7 +227,7 @@ def parse_options(words: Sequence[str]) -> Options:
     Raises:
         ValueError: a word may be the value of an option, or a path.
     """
-    kept: List[str] = []
+    kept: list[str] = []
     configuration, is_configured = "", True
     left = iter(words)
     for word in left:
@@ -297,7 +295,7 @@ def select_files(root: ET.Element, paths: Iterable[str]) -> None:
         ET.SubElement(suite, "file").text = path
 
 
-def filters(words: Sequence[str]) -> List[str]:
+def filters(words: Sequence[str]) -> list[str]:
     """The options, and the groups of the configuration, that select tests of a file."""
     path = find_configuration(parse_options(words))
     found = [
@@ -312,7 +310,7 @@ def filters(words: Sequence[str]) -> List[str]:
 
 
 def follow_log(
-    argv: Sequence[str], environ: Mapping[str, str], log: str, take: Callable[[List[bytes]], bool]
+    argv: Sequence[str], environ: Mapping[str, str], log: str, take: Callable[[list[bytes]], bool]
 ) -> int:
     """Run a program, and give the lines of the log that it writes to `take`, until that says stop.
 
@@ -376,7 +374,7 @@ def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
     return code
 
 
-def unselected(unit: str) -> List[Line]:
+def unselected(unit: str) -> list[Line]:
     """A unit none of whose tests the options select."""
     return [{"type": "start", "unit": unit}, skipped(unit), launcher.closed(unit)]
 
@@ -417,9 +415,9 @@ def list_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
     return code
 
 
-def listed_files(listed: str, classes: Mapping[str, str]) -> "dict[str, List[str]]":
+def listed_files(listed: str, classes: Mapping[str, str]) -> "dict[str, list[str]]":
     """The classes of a list of tests, by file; "" where it is unknown."""
-    found: "dict[str, List[str]]" = {}
+    found: "dict[str, list[str]]" = {}
     for text in LISTED.findall(listed):
         said = {name: html.unescape(value) for name, value in ATTRIBUTE.findall(text)}
         name = said.get("name", "")

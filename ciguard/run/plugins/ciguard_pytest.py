@@ -37,7 +37,7 @@ import signal
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Generator, Mapping
 
 import pytest
 
@@ -96,9 +96,9 @@ class _Assignment:
             self.origin_s = _origin_s(environ)
         except (TypeError, ValueError) as error:
             raise pytest.UsageError(f"ciguard: a CIGUARD_ variable is malformed: {error}") from None
-        self.tries_before: Dict[str, int] = dict(_read(path("CIGUARD_TRIES_FILE")) or {})
+        self.tries_before: dict[str, int] = dict(_read(path("CIGUARD_TRIES_FILE")) or {})
 
-    def units(self) -> Optional[List[str]]:
+    def units(self) -> list[str] | None:
         """The node ids asked for, each once; None where nothing was asked for."""
         while self.listing_file and not os.path.exists(self.units_file):
             removed = not os.path.exists(os.path.dirname(self.units_file))
@@ -185,9 +185,9 @@ class _Threads:
     """Threads that a test began, by their number in the system: no other ever gets it."""
 
     def __init__(self) -> None:
-        self._began: Dict[Optional[int], Optional[str]] = {}
+        self._began: dict[int | None, str | None] = {}
 
-    def end_test(self, unit: Optional[str]) -> None:
+    def end_test(self, unit: str | None) -> None:
         """Note what lives now, and did not before."""
         before = self._began
         if not before and REAL.count_threads() == 0:  # besides the main one; active_count is slow
@@ -195,7 +195,7 @@ class _Threads:
         alive = threading.enumerate()
         self._began = {one.native_id: before.get(one.native_id, unit) for one in alive}
 
-    def left(self) -> List[Tuple[str, Optional[str]]]:
+    def left(self) -> list[tuple[str, str | None]]:
         """Name, and test, of those that the interpreter waits for."""
         main = threading.main_thread()
         left = [one for one in threading.enumerate() if not (one.daemon or one is main)]
@@ -221,12 +221,12 @@ class _Failures:
 class _Reports:
     """What pytest and its plugins reported of one test so far."""
 
-    def __init__(self, reruns: int = 0, first: Optional[str] = None) -> None:
+    def __init__(self, reruns: int = 0, first: str | None = None) -> None:
         self.reruns = reruns
         self._first = first  # why it went wrong the first time
         self.ending = "completed"
-        self._phases: Dict[str, str] = {}
-        self._reasons: Dict[str, str] = {}  # of the first report that failed, and that skipped
+        self._phases: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}  # of the first report that failed, and that skipped
 
     def add(self, report: pytest.TestReport, root: str) -> None:
         # A subtest reports in the phase "call" before its test does, which may well pass.
@@ -235,7 +235,7 @@ class _Reports:
         if report.outcome not in self._reasons and report.outcome != "passed":
             self._reasons[report.outcome] = crash_line(report, root)
 
-    def verdict(self) -> Tuple[str, Optional[str]]:
+    def verdict(self) -> tuple[str, str | None]:
         """The outcome and, where it did not pass, the first failure or else the skip's reason."""
         phases, failure = self._phases, self._reasons.get("failed")
         if not phases:
@@ -262,7 +262,7 @@ def _is_timeout(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     return ("pytest_timeout", "timeout_sigalrm") in places
 
 
-def _warnings_may_be_errors(items: List[pytest.Item]) -> bool:
+def _warnings_may_be_errors(items: list[pytest.Item]) -> bool:
     """Whether any filter says so, of the ini file, the command line, the interpreter or a test.
 
     To be asked while pytest collects, when its own filters hold. Then what a destructor complains
@@ -298,9 +298,9 @@ class _Recorder:
         self._failures = _Failures(f"{stem}.failures.txt")
         self._workers = Workers(f"{stem}.log", leg.oom_file)
         self._memory = Memory(keeps_peak=leg.keeps_peak)
-        self._setups: Optional[_FixtureTimer] = None  # of the test that runs now
-        self._reports: Optional[_Reports] = None  # of the test that runs now
-        self._collected: Dict[int, str] = {}
+        self._setups: _FixtureTimer | None = None  # of the test that runs now
+        self._reports: _Reports | None = None  # of the test that runs now
+        self._collected: dict[int, str] = {}
         # Of the units, so that a leg does not import a suite; None while these are not known.
         units = None if leg.listing_file else leg.units()
         self._files = None if units is None else {unit.partition("::")[0] for unit in units}
@@ -333,7 +333,7 @@ class _Recorder:
             if seed is not None:
                 self._event("seed", f"--randomly-seed={seed}")
 
-    def pytest_ignore_collect(self, collection_path: Path) -> Optional[bool]:
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """True leaves a file out; None leaves the decision to other plugins."""
         if self._files is None or collection_path.name == "__init__.py":
             return None  # a package's own file is a collector of others
@@ -359,7 +359,7 @@ class _Recorder:
     # itself reorders for fixtures of wider scope, --ff, random-order and others move or drop
     # items, and the plan's order (leakers last) is what the memory was predicted for.
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_collection_modifyitems(self, items: List[pytest.Item]) -> Wrapper:
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Wrapper:
         if self._imports:
             self._event("collection_end", str(len(items)))
         # Before the others: xdist's --dist loadgroup appends "@group" to the ids.
@@ -386,7 +386,7 @@ class _Recorder:
                 detail = f"collected, then deselected by {by}" if unit in known else ""
                 self._event("not_collected", detail, unit=unit)
 
-    def _write_listing(self, items: List[pytest.Item]) -> None:
+    def _write_listing(self, items: list[pytest.Item]) -> None:
         """Write what exists, whole at once: the leg waits for it."""
         lines = [described(item, self._unit(item), self._top) for item in items]
         lines.append({"done": True, "rootdir": self._top})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Mapping
 
 FATAL = b"Fatal Python error"  # faulthandler's dump says where
 LOG_BYTES = 65536  # of the process's output, where a dump is looked for
@@ -36,7 +36,7 @@ class Workers:
 
     def result_of_dead_worker(
         self, name: str, error: str, record_file: str, now_s: float
-    ) -> Dict[str, Any]:
+    ) -> dict[str, Any]:
         """What to write after the last line of a dead worker; nothing if it was at no unit.
 
         Raises:
@@ -80,7 +80,7 @@ def end_session(config: Any) -> None:
         session.shouldstop = STOPPED
 
 
-def limited_workers(wanted: int, most: Optional[int], environ: Mapping[str, str]) -> Dict[str, Any]:
+def limited_workers(wanted: int, most: int | None, environ: Mapping[str, str]) -> dict[str, Any]:
     """The event for workers that fit into memory, of those wanted and of --maxprocesses (`most`).
 
     Nothing where the number is left to the user or to xdist.
@@ -97,7 +97,7 @@ def limited_workers(wanted: int, most: Optional[int], environ: Mapping[str, str]
     return {"kind": "workers", "reason": reason, "facts": facts, "detail": ""}
 
 
-def last_start(record_file: str) -> Optional[Mapping[str, Any]]:
+def last_start(record_file: str) -> Mapping[str, Any] | None:
     """The start line that has no result after it; a last line that is cut gets its end.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Callable, Final, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Final, Iterator, Mapping, Sequence
 
 from ciguard.model import EventLine, LegPolicy, Shard, Suite
 from ciguard.run.policy.actions import Claim, Start, Wait
@@ -23,7 +23,7 @@ def simulate_processes(
     shard: Shard,
     suites: Mapping[str, Suite],
     load_s: Callable[[Sequence[int]], float] | None = None,
-) -> Iterator[Tuple[Start, float, float]]:
+) -> Iterator[tuple[Start, float, float]]:
     """Yield start and end of the processes of a shard, which take the times of suites and units.
 
     Args:
@@ -42,7 +42,7 @@ def simulate_processes(
 
 def simulate(
     state: State, length_s: Callable[[Start], float]
-) -> Iterator[Tuple[Start, float, float]]:
+) -> Iterator[tuple[Start, float, float]]:
     """Yield the start and end of each process, in order of the starts; O(processes x units).
 
     Args:
@@ -50,7 +50,7 @@ def simulate(
         length_s: returns the time that a process takes.
     """
     now_s = 0.0
-    ends: List[Tuple[float, int]] = []
+    ends: list[tuple[float, int]] = []
     while True:
         action = next_action(state, now_s)
         if isinstance(action, Start):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence
 
 from ciguard.codec.record.lines import LineError, decode, encode, refused_metric
 from ciguard.model import EventLine, Result, StartLine, UnitKey
@@ -16,8 +16,6 @@ from ciguard.run.process.tail import Log, Tail
 from ciguard.text import last_line
 
 if TYPE_CHECKING:
-    from typing import Optional, Union
-
     from ciguard.model import DefaultsLine, EventKind, MeasuredBy, PeakLine
     from ciguard.run.platforms.base import ExitInfo, Headroom, MemoryInstruments, Platform
 
@@ -52,17 +50,17 @@ class ProcessReport:
         unreadable: first line that could not be read, and why; "" for none.
     """
 
-    vanished: Dict[UnitKey, str] = field(default_factory=dict)
-    errors: List[Tuple[str, str]] = field(default_factory=list)
-    interrupted: Dict[UnitKey, str] = field(default_factory=dict)
+    vanished: dict[UnitKey, str] = field(default_factory=dict)
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    interrupted: dict[UnitKey, str] = field(default_factory=dict)
     collecting: bool = False
     stopped: str = ""
     finished: bool = False
-    session_status: Optional[int] = None
-    settings: List[EventLine] = field(default_factory=list)
-    open_cases: Dict[UnitKey, Dict[str, Optional[float]]] = field(default_factory=dict)
-    session_end_s: Optional[float] = None
-    threads: List[EventLine] = field(default_factory=list)
+    session_status: int | None = None
+    settings: list[EventLine] = field(default_factory=list)
+    open_cases: dict[UnitKey, dict[str, float | None]] = field(default_factory=dict)
+    session_end_s: float | None = None
+    threads: list[EventLine] = field(default_factory=list)
     unreadable: str = ""
 
     def add(self, event: EventLine) -> None:
@@ -90,7 +88,7 @@ class ProcessReport:
         elif event.kind == "thread_left":
             self.threads.append(event)
 
-    def error_of(self, unit: str) -> Optional[str]:
+    def error_of(self, unit: str) -> str | None:
         """Return the collection error of the file, class or folder that holds a unit."""
         for name, error in self.errors:
             is_inside = unit.startswith((f"{name}::", f"{name}/"))
@@ -133,9 +131,9 @@ class ProcessHandle:
         batch: ProcessFiles,
         defaults: DefaultsLine,
         *,
-        platform_parts: Tuple[Platform, MemoryInstruments, Headroom],
+        platform_parts: tuple[Platform, MemoryInstruments, Headroom],
         started_s: float,
-        stdin: Optional[int] = None,
+        stdin: int | None = None,
     ) -> None:
         platform, instruments, guardrail = platform_parts
         more = {PEAK_RESET_BY: str(os.getpid()), **env}
@@ -152,15 +150,15 @@ class ProcessHandle:
         self.peak_bytes = 0  # largest that the process itself measured
         self.report = ProcessReport()
         self._defaults = defaults
-        self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
+        self._tails: dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
         self._found_files_s = started_s
 
-    def lines_read(self) -> Dict[str, int]:
+    def lines_read(self) -> dict[str, int]:
         return {tail.name: tail.lines_read for tail in self._tails.values()}
 
     def lines(
         self, now_s: float, *, last: bool = False
-    ) -> Iterator[Union[StartLine, Result, EventLine]]:
+    ) -> Iterator[StartLine | Result | EventLine]:
         """Yield the new lines that rules look at; add other events to `report`."""
         if self.peak_tracker is not None:
             if last and self.process.ended is not None:
@@ -193,7 +191,7 @@ class ProcessHandle:
                     if line.kind in OBSERVED_EVENTS:
                         yield line
 
-    def listing(self) -> Optional[bytes]:
+    def listing(self) -> bytes | None:
         """Return the listing that the process wrote; None before."""
         if not self.batch.listing_file or not os.path.exists(self.batch.listing_file):
             return None
@@ -228,7 +226,7 @@ class ProcessHandle:
         Call this after the end of the process and before `close`.
         """
         largest = Peak()
-        measured: Dict[MeasuredBy, Optional[int]] = {  # the most exact way first
+        measured: dict[MeasuredBy, int | None] = {  # the most exact way first
             "mark": max(self.peak_bytes, ended.peak_bytes or 0),
             "window": self.peak_tracker.peak_bytes if self.peak_tracker else None,
             "sample": sampled_bytes,

@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Iterator, List, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.errors import ExitCode
 
@@ -35,7 +35,7 @@ class ReceivedSignals:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self.wakeup = -1
-        self._new: List[signal.Signals] = []
+        self._new: list[signal.Signals] = []
         self.exit_code: ExitCode | None = None
         self.hurry = False
 
@@ -82,7 +82,7 @@ def wakeup() -> Iterator[int]:
 
 def wait(wakeup: int, processes: Sequence[TestedProcess], timeout_s: float) -> bool:
     """Wait for a signal or for a report of a reaper; return False after the timeout."""
-    sources: List[Any] = [wakeup, *processes]
+    sources: list[Any] = [wakeup, *processes]
     ready = select.select(sources, [], [], timeout_s)[0]
     if wakeup in ready:
         os.read(wakeup, 4096)

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Final, Mapping, Optional, Sequence, Set
+from typing import Any, Final, Mapping, Sequence
 
 from ciguard.run.platforms.base import NOT_STARTED, ExitInfo, TestedProcess
 from ciguard.run.process import reaper
@@ -36,7 +36,7 @@ _REAPER_SOURCE: Final = pkgutil.get_data("ciguard.run.process", "reaper.py") or 
 
 
 def start_source(
-    content: bytes, name: str, env: Mapping[str, str], cwd: str = ".", stdin: Optional[int] = None
+    content: bytes, name: str, env: Mapping[str, str], cwd: str = ".", stdin: int | None = None
 ) -> subprocess.Popen[bytes]:
     """Start a Python program of the leg's, which is read from a pipe, with pipes to the leg.
 
@@ -75,7 +75,7 @@ start_reaper = functools.partial(start_source, _REAPER_SOURCE, "reaper")
 
 # Children of the leg that are no orphans of a reaper: live reapers, programs that the leg queries,
 # and older children (a shell that becomes the leg by `exec` leaves its background jobs to it).
-own_children: Final[Set[int]] = set()
+own_children: Final[set[int]] = set()
 
 
 def adopt_orphans() -> None:
@@ -111,7 +111,7 @@ class SupervisedProcess(TestedProcess):
         cwd: str,
         log: str,
         *,
-        stdin: Optional[int] = None,
+        stdin: int | None = None,
         bare: bool = False,
     ) -> None:
         super().__init__()
