@@ -18,13 +18,15 @@ from pydantic import SecretStr
 
 from ciguard import console
 from ciguard.audit.declared_jobs import DeclaredJobs, test_workflows
-from ciguard.audit.red_causes import bad_jobs, is_evident, is_run_wide
 from ciguard.audit.repository_runs import (
     FOLDER,
     PastRun,
     RepositoryRuns,
     Unread,
     What,
+    bad_jobs,
+    is_evident,
+    is_run_wide,
     read_workflow,
 )
 from ciguard.errors import InputError, NothingToDo

@@ -21,7 +21,7 @@ from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, Tran
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.render.changes import estimated_change, exact_change, relative_change
 from ciguard.render.machine_view import slowdown_text
-from ciguard.render.notes import name_shards
+from ciguard.render.notes import fill, name_shards
 from ciguard.text import case_name, count_of, duration, one_line, price, size
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ NOTE_TEXT: Final[dict[NoteKind, str]] = {
     "no_base": "There is no base: no transitions are shown.",
     "incomplete_base": "The base is incomplete: a test that is called added may have been lost "
     "there.",
-    "blocks_moved": "{blocks} of tests moved between {shards} during the candidate.",
+    "blocks_moved": "{count:block} of tests moved between {total:shard} during the candidate.",
     "resharded": "{count:,} of {total:,} tests ran in another shard than in the base: wall time "
     "and peak memory of a shard are those of other tests.",
-    "not_passed": "Not compared: numbers of {tests} that did not pass.",
+    "not_passed": "Not compared: numbers of {count:test} that did not pass.",
     "confirmation": "{runs:,} runs of base and head in turn on one machine: {count:,} of "
-    "{suspects} confirmed.",
+    "{total:suspect} confirmed.",
     "confirmation_of_other_commit": "The experiment ran commit {detail}, not the candidate: it "
     "confirms nothing.",
     "confirmation_failed": "The experiment could not judge the suspects: {detail}.",
@@ -502,13 +502,7 @@ def false_alarm_text(baseline_runs: int) -> str:
 
 
 def note_text(note: Note) -> str:
-    return NOTE_TEXT[note.kind].format(
-        **asdict(note),
-        tests=count_of(note.count, "test"),
-        suspects=count_of(note.total, "suspect"),
-        blocks=count_of(note.count, "block"),
-        shards=count_of(note.total, "shard"),
-    )
+    return fill(NOTE_TEXT[note.kind], asdict(note))
 
 
 HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (

@@ -11,8 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJobs
-from ciguard.audit.red_causes import CAUSES, WITHOUT_FAILURE, Cause, red_cause
-from ciguard.audit.repository_runs import PastRun, RepositoryRuns, run_evidence
+from ciguard.audit.repository_runs import (
+    CAUSES,
+    WITHOUT_FAILURE,
+    Cause,
+    PastRun,
+    RepositoryRuns,
+    red_cause,
+    run_evidence,
+)
 from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.text import count_of
 
