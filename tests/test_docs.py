@@ -238,7 +238,7 @@ def test_command_line_page_matches_the_help(
         *(("history", name) for name in history),
         *(("serve", name) for name in serve),
     ):
-        text = options.format_help() if words == ("run",) else _help(*words)
+        text = options.argument_parser().format_help() if words == ("run",) else _help(*words)
         text = text.rstrip().replace("\n\n", "\n", 1).replace("\n\nOptions:", "\nOptions:")
         lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text, "```"]
     golden("\n".join(lines) + "\n", REFERENCE / "command-line.md")

@@ -11,10 +11,15 @@ import click
 
 from ciguard import console
 from ciguard.codec.quarantine import FILE as QUARANTINE
-from ciguard.compare.baseline_selection import ancestry_of, base_commit
+from ciguard.compare.baseline_selection import (
+    ancestry_of,
+    base_commit,
+    find_in_history,
+    join_by_name,
+    newest_run_of_branch,
+)
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.comparison import AnyComparison, Comparison, exit_code, moved_notes, with_state
-from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.jobs import (
     JobsComparison,
     compare_jobs_only,

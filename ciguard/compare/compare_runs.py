@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, usable
-from ciguard.compare.baseline_selection import UNKNOWN, Ancestry, Selection, select_baseline
+from ciguard.compare.baseline_selection import (
+    UNKNOWN,
+    Ancestry,
+    Selection,
+    match_in_history,
+    select_baseline,
+)
 from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with_state
-from ciguard.compare.history_match import match_in_history
 from ciguard.compare.jobs import job_changes
 from ciguard.compare.leaks import Leak, find_leaks
 from ciguard.compare.legs import (

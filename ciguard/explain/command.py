@@ -12,8 +12,8 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from ciguard import console
+from ciguard.compare.baseline_selection import find_in_history, newest_run_of_branch
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.history_match import find_in_history, newest_run_of_branch
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.config.file import process_log_reader
 from ciguard.config.options import HISTORY, format_option

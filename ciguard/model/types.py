@@ -121,7 +121,7 @@ EventKind = Union[
     ],
 ]
 
-# The fault that a shard of a drill causes; see `run/drill.py`.
+# The fault that a shard of a drill causes; see `run/leg.py`.
 DrillKind = Literal["lost-shard", "dropped-test", "out-of-memory", "timeout", "cancelled"]
 DRILL_KINDS: Final[tuple[DrillKind, ...]] = get_args(DrillKind)
 DRILL_PREFIX: Final = "drill-"  # of the plan's id, which its records and artifacts have, too

@@ -38,9 +38,9 @@ from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability
 from ciguard.plan.shard_memory import predict_memory
 from ciguard.plan.warnings import plan_warnings
 from ciguard.run.frameworks.registry import framework
+from ciguard.run.policy.recycling import exceeds_side_by_side
 from ciguard.run.policy.reruns import PROBE_RATIO
 from ciguard.run.policy.state import State
-from ciguard.run.policy.workers import exceeds_side_by_side
 
 if TYPE_CHECKING:
     from ciguard.history.query import BaseUnitCount

@@ -20,7 +20,7 @@ from ciguard.run.claim_client import TOKEN_VARIABLE  # noqa: E402
 from ciguard.run.frameworks.globs import check_pattern  # noqa: E402
 from ciguard.run.options import (  # noqa: E402
     adapted_plan,
-    parse,
+    argument_parser,
     script_of,
     selection_of,
     split_at_separator,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def _run(arguments: Sequence[str]) -> ExitCode:
     own_words, command = split_at_separator(arguments)
-    options = parse(own_words)
+    options = argument_parser().parse_args(own_words)
     selection = selection_of(options)
     environ = dict(os.environ)
     os.environ.pop(TOKEN_VARIABLE, None)  # programs that the leg itself starts must not have it

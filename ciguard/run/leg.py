@@ -8,28 +8,31 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.record.lines import encode
 from ciguard.errors import CiguardError, InputError, UsageError
 from ciguard.model import (
     EndLine,
     EventLine,
     LegPolicy,
+    Plan,
     PlannedUnit,
     Prediction,
     Runner,
     Shard,
     ShardLine,
+    StartLine,
     Suite,
 )
 from ciguard.model.jobs import is_github_actions
 from ciguard.model.plan import claimable_blocks
 from ciguard.run.claim_client import TOKEN_VARIABLE, claim_client
-from ciguard.run.drill import with_drill
 from ciguard.run.frameworks.base import Invocation, ProcessFiles
 from ciguard.run.frameworks.command import COMMAND
 from ciguard.run.frameworks.id_limit import multiline
@@ -38,6 +41,7 @@ from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import extract_plugins
+from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
 from ciguard.run.resume import (
@@ -56,10 +60,10 @@ from ciguard.run.selection import (
     without_units,
 )
 from ciguard.run.supervisor import LegSpec, Supervisor
+from ciguard.text import unit_name
 
 if TYPE_CHECKING:
-    from ciguard.model import Plan
-    from ciguard.run.platforms.base import Headroom, Platform
+    from ciguard.run.platforms.base import Headroom, MachineMemory, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
 PLAN_FILE = "plan.json"
@@ -529,3 +533,84 @@ def _supervise(job: LegSpec, guardrail: Headroom) -> LegVerdict:
     finally:
         record.close()
         console.close()
+
+
+TIMEOUT_S: Final = 3.0  # of the test that hangs
+FREE_BYTES: Final = 64 << 20  # until the guard rail stops the test, which takes 512 MiB at most
+FAULT: Final = """
+import os, shutil, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+drill, leg, folder, file, line = sys.argv[1:]
+with open(file, "a") as stream:
+    stream.write(line)
+if drill == "cancelled":  # the first signal of a runner; it sends SIGTERM 7.5 s later
+    os.kill(int(leg), signal.SIGINT)
+if drill == "lost-shard":
+    os.kill(int(leg), signal.SIGSTOP)  # it would report the removal
+    shutil.rmtree(folder)
+    os.kill(int(leg), signal.SIGKILL)
+taken = []
+while drill == "out-of-memory" and len(taken) < 64:
+    taken.append(b"1" * (8 << 20))
+    time.sleep(0.02)
+time.sleep(10)
+"""
+
+
+def with_drill(job: LegSpec, plan: Plan, headroom: Headroom) -> LegSpec:
+    """Return the task of a leg with the fault of the plan's drill, if its shard has to cause it.
+
+    A program takes the place of the process that would run the first test of the shard: it reports
+    the start of this test, then causes the fault by which real runs lose tests. The supervisor
+    treats it as any other process, and the run must end red.
+
+    Raises:
+        UsageError: this system does not have the signals of the fault.
+    """
+    drill, largest = plan.drill, max(plan.shards, key=lambda shard: len(shard.units))
+    if drill is None or not job.shard.units or (largest.units and largest.key != job.shard.key):
+        return job
+    if os.name == "nt" and drill in ("lost-shard", "cancelled"):
+        raise UsageError(f"no drill {drill} on Windows", fix="choose timeout or out-of-memory")
+    first, *others = job.shard.units
+    detail = f"this shard causes {drill}, by {unit_name(first.key)}"
+    job = replace(job, initial_events=(*job.initial_events, EventLine("drill", 0.0, detail=detail)))
+    if drill == "dropped-test":
+        return replace(job, shard=replace(job.shard, units=tuple(others)))
+    if drill == "timeout":
+        first = replace(first, timeout_s=TIMEOUT_S)
+    if drill == "out-of-memory":
+        # It is to run alone: the guard rail stops the largest process.
+        first = replace(first, peak_delta_bytes=headroom.memory_bytes())
+        job = replace(job, policy=replace(job.policy, guard_rail="auto"))
+    measure = headroom.headroom_bytes
+    most_bytes: int | None = None
+    _, critical = memory_thresholds(headroom.memory_bytes() or 0)
+
+    def left_bytes(machine: MachineMemory) -> int | None:
+        """Hide memory while the test runs: the guard rail acts long before the machine is short."""
+        nonlocal most_bytes
+        left = measure(machine)
+        if left is None or most_bytes is None:
+            return left
+        most_bytes = max(left, most_bytes)  # other programs may free some
+        return min(left, left - most_bytes + int(critical) + FREE_BYTES)
+
+    def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
+        nonlocal most_bytes
+        most_bytes = None
+        with open(batch.units_file, encoding="ascii") as stream:
+            units = json.load(stream)
+        if (batch.suite, batch.variant) != first.key[:2] or first.unit not in units:
+            return job.executor(batch.suite).execution(suite, variant, batch)
+        most_bytes = 0 if drill == "out-of-memory" else None
+        line = encode(StartLine(first.unit)).decode("ascii")
+        words = (drill, str(os.getpid()), job.record_dir, batch.record_file, line)
+        return Invocation((sys.executable, "-I", "-S", "-c", FAULT, *words))
+
+    headroom.headroom_bytes = left_bytes  # type: ignore[method-assign]  # of this leg alone
+    return replace(
+        job,
+        shard=replace(job.shard, units=(first, *others)),
+        executor=lambda suite: replace(job.executor(suite), execution=execution),
+    )

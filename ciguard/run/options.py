@@ -84,7 +84,7 @@ def read_script(path: str, shell: str) -> Script:
     return Script(command, text)
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ciguard run",
         usage=USAGE,
@@ -134,10 +134,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def format_help() -> str:
-    return _parser().format_help()
-
-
 def split_at_separator(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split the arguments into those of the leg and the command after `--`."""
     words = list(arguments)
@@ -145,15 +141,6 @@ def split_at_separator(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         return words, []
     index = words.index("--")
     return words[:index], words[index + 1 :]
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments of the leg.
-
-    Raises:
-        SystemExit: arguments that argparse refuses, after a message on stderr; or `--help`.
-    """
-    return _parser().parse_args(arguments)
 
 
 def script_of(options: argparse.Namespace) -> Script | None:

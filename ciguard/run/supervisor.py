@@ -55,11 +55,10 @@ from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
-from ciguard.run.policy.recycling import process_limit_bytes
+from ciguard.run.policy.recycling import fitting_workers, process_limit_bytes
 from ciguard.run.policy.repeats import MIN_REPEATS
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import WORKERS, State
-from ciguard.run.policy.workers import fitting_workers
 from ciguard.run.process.files import defaults_line, write_process_files, write_units
 from ciguard.run.process.handle import ProcessHandle
 from ciguard.run.process.received_signals import ReceivedSignals

@@ -9,8 +9,8 @@ import pytest
 from compare.compare_factories import case, files_of, run_of
 
 from ciguard.codec.record.reader import read_records
+from ciguard.compare.baseline_selection import match_in_history
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.history_match import match_in_history
 from ciguard.compare.wording import headline, run_text
 from ciguard.history.file import History, decode, encode
 from ciguard.history.ingest import RunMetadata, history_of

@@ -11,7 +11,7 @@ from run.leg_runner import plan_of
 
 from ciguard.errors import InputError, UsageError
 from ciguard.model import LegPolicy, PlannedUnit, Suite, UnitKey
-from ciguard.run.options import parse, seconds, selection_of
+from ciguard.run.options import argument_parser, seconds, selection_of
 from ciguard.run.policy.recycling import process_limit_bytes
 from ciguard.run.policy.state import MIB, State
 from ciguard.run.selection import ALL_UNITS, Selection, up_to, without_units
@@ -77,7 +77,7 @@ def test_invalid_duration_is_a_usage_error(text: str) -> None:
 
 def test_selection_from_command_line_options() -> None:
     def scope(*words: str) -> Selection:
-        return selection_of(parse(("--record", "r", *words)))
+        return selection_of(argument_parser().parse_args(("--record", "r", *words)))
 
     assert scope() == ALL_UNITS
     assert scope("--until", "u") == Selection(until="u")

@@ -1,11 +1,12 @@
-"""Recycling: a fresh process replaces one whose retained memory would pass its limit. Pure."""
+"""The memory limit of a process: recycling before it is passed, and the workers that fit. Pure."""
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import chain, repeat
+from typing import Final, Iterable, Sequence
 
 from ciguard.run.policy.actions import Action, Reason, Recycle
-from ciguard.run.policy.state import MIB, State
+from ciguard.run.policy.state import MIB, UNKNOWN_DELTA_BYTES, State
 
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free below the limits of the processes ...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
@@ -34,3 +35,50 @@ def recycle(state: State) -> Action | None:
             sizes = {"resident_bytes": running.resident_bytes, "next_bytes": delta}
             return Recycle(process, Reason("retained_memory", {**sizes, "limit_bytes": int(limit)}))
     return None
+
+
+MOST: Final = 1024  # workers; no tool starts as many
+
+
+def count_fitting(limit_bytes: float, worker_bytes: int, peaks: Iterable[int | None]) -> int:
+    """Return how many workers fit when the largest tests run at once; 0 to `MOST`.
+
+    Args:
+        worker_bytes: memory of a worker without a test; 0 if the tests share one process.
+        peaks: of the tests above that; None for the default.
+    """
+    deltas = (UNKNOWN_DELTA_BYTES if peak is None else peak for peak in peaks)
+    taken_bytes = 0
+    for count, delta in zip(range(MOST), chain(sorted(deltas, reverse=True), repeat(0))):
+        taken_bytes += worker_bytes + delta
+        if taken_bytes > limit_bytes:
+            return count
+    return MOST
+
+
+def exceeds_side_by_side(state: State, suite: str, count: int) -> bool:
+    """Return whether the largest units of a suite do not fit into the limit of one process.
+
+    Args:
+        count: units that the process may run side by side; 1 for the parts of one unit.
+    """
+    peaks = [unit.peak_delta_bytes for unit in state.units if unit.suite == suite]
+    free_bytes = process_limit_bytes(state) - state.base_bytes[suite]
+    is_measured = any(peak is not None for peak in peaks)
+    return is_measured and count_fitting(free_bytes, 0, peaks) < min(count, len(peaks))
+
+
+def fitting_workers(state: State, units: Sequence[int]) -> int | None:
+    """Return how many workers of a process with these units fit into its limit, at least 1.
+
+    The process that directs the workers takes at most the base of one. What a test retains stays in
+    one of them, whatever their number. None without a memory budget or any measured unit.
+    """
+    planned = [state.units[unit] for unit in units]
+    peaks = [unit.peak_delta_bytes for unit in planned]
+    if state.budget_bytes is None or all(peak is None for peak in peaks):
+        return None
+    base_bytes = state.base_bytes[planned[0].suite]
+    retained_bytes = sum(max(0, unit.retained_bytes or 0) for unit in planned)
+    free_bytes = process_limit_bytes(state) - base_bytes - retained_bytes
+    return max(1, count_fitting(free_bytes, base_bytes, peaks))

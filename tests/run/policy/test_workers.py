@@ -6,8 +6,8 @@ import pytest
 from run.states import state_of
 
 from ciguard.model import PlannedUnit, Suite
+from ciguard.run.policy.recycling import MOST, count_fitting, exceeds_side_by_side, fitting_workers
 from ciguard.run.policy.state import MIB
-from ciguard.run.policy.workers import MOST, count_fitting, exceeds_side_by_side, fitting_workers
 
 SUITE = Suite("any", ("any",), base_bytes=100 * MIB)
 
