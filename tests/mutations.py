@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from random import Random
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[A-Za-z_][\w.-]*|[0-9.]+|\s+|.', re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,6 @@ from ciguard.model.standing import standing_of
 from ciguard.text import unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git.commands import git, with_token, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
     from subprocess import CompletedProcess
 
 REMOTE: Final = "origin"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import gidgethub
@@ -26,7 +27,6 @@ from ciguard.github.retry import RetryPolicy
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from ciguard.github.response_cache import CallBudget, ResponseCache
 

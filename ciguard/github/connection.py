@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -21,7 +22,6 @@ from ciguard.github.downloads import Download, DownloadInterrupted
 from ciguard.github.retry import RetryPolicy, rate_limit_wait_s, retry_context, server_time_s
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
     from contextlib import AbstractContextManager
 
     from pydantic import SecretStr

@@ -6,6 +6,7 @@ Pure. The policy of a pull request is that of its base: a change does not decide
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -15,7 +16,6 @@ from ciguard.model.machine_use import NOT_MEASURED, MachineUse
 from ciguard.model.plan import OF_LIST, OF_RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from ciguard.codec.codeowners import OwnerRules

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import CiguardError, InputError, RemoteError
@@ -19,8 +21,6 @@ from ciguard.git.commands import TRANSFER_S, git, with_token, without_secrets
 from ciguard.history.file import FILE_NAME, DamagedHistory, StoredBytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
     from subprocess import CompletedProcess
 
 

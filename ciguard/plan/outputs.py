@@ -9,12 +9,12 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.run.frameworks.registry import FRAMEWORKS, PACKED, is_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from ciguard.model import Plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +15,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoesca
 from ciguard import text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from importlib.resources.abc import Traversable
 
 

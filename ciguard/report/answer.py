@@ -6,6 +6,7 @@ Everything that it leaves out is below it, folded, and on the page.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.quarantine import MAX_PERIOD
@@ -45,7 +46,6 @@ from ciguard.render.variant_groups import link_shards
 from ciguard.text import case_name, count_of, duration, price, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
     from datetime import date
 
     from ciguard.compare.comparison import Comparison

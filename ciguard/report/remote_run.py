@@ -7,6 +7,7 @@ Plan and records are artifacts of the run. The report is the same as that of `ci
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,6 @@ from ciguard.sources.local import ReadInputs
 from ciguard.sources.repository_files import ContentsFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import date
 
     from ciguard.config.file import Config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from itertools import islice
@@ -22,7 +23,6 @@ from ciguard.render.notes import fill
 from ciguard.text import name_some, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from ciguard.document import Block, Row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,6 @@ from fakegithub.state import TOKEN, FakeGitHub, Login
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
     from conftest import Ciguard
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +11,6 @@ from fakegithub.actions import add_job, add_run
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Sequence
 
     from fakegithub.state import FakeGitHub
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,6 @@ from guard.fake_jobs import FAILED, KILLED, job
 from guard.oracle import HEAD, Run, moment, number, objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from random import Random
 
 CONCLUSIONS: Final = (

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from ciguard.plan.packing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from random import Random
 
 WALLS = st.lists(st.floats(0, 1e4), min_size=1, max_size=60)

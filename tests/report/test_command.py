@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,6 @@ from guard.fixtures import World, make_leg
 from ciguard.text import step_outputs
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from subprocess import CompletedProcess
 
     from conftest import Ciguard

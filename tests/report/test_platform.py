@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,6 @@ from guard.fixtures import World, make_plan
 from ciguard.model import EndLine, ProcessEndLine, Result
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from subprocess import CompletedProcess
 
     from conftest import Ciguard
