@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from ciguard.errors import CiguardError, RemoteError
-from ciguard.report.sticky_texts import upsert_issue
+from ciguard.report.publish import upsert_issue
 from ciguard.serve.state import notices, repositories
 from ciguard.serve.work import notice_view
 
