@@ -91,7 +91,11 @@ def command(
     badge = environment().get_template(f"{pages.FOLDER}badge.svg.j2")
     site: dict[str, pages.View] = {}
     lines: list[pages.RepositoryLine] = []
-    for location, report in zip_longest(locations or [invocation.config().history.store], reports):
+    stores = locations or [invocation.config().history.store]
+    if len(reports) > len(stores):
+        fix = "pass a --history for each --report"
+        raise UsageError(f"{len(reports)} reports", where="--report", fix=fix)
+    for location, report in zip_longest(stores, reports):
         history = load(open_store(location, invocation.folder, invocation.environ)).history
         base = base_history(history)
         named = base.runs[-1].repository if base.runs else None
@@ -114,8 +118,7 @@ def command(
     site["/"] = pages.RepositoriesPage("", 1, 1, len(lines), tuple(lines))
     files |= _render(site, files, invocation.environ.get("GITHUB_SERVER_URL", SERVER_URL))
     for path, content in files.items():
-        (out / path).parent.mkdir(parents=True, exist_ok=True)
-        (out / path).write_bytes(content)
+        local.write(out / path, content)
     total = size(sum(map(len, files.values())))
     console.out(f"{out / 'index.html'}: {count_of(len(files), 'file')}, {total}")
     return ExitCode.OK

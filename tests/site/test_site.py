@@ -279,6 +279,10 @@ def test_folder_with_other_files_is_refused(tmp_path: Path, ciguard: Ciguard) ->
     (own / "index.html").write_text("mine")
     words = ("site", "--out", "site", "--history", "h")
     assert "files of no site" in ciguard(*words, cwd=tmp_path, expect=2).stderr
+    done = ciguard(*words, "--report", "a", "--report", "b", "--out", "c", cwd=tmp_path, expect=2)
+    assert "2 reports" in done.stderr
+    done = ciguard(*words, "--out", "site/index.html", cwd=tmp_path, expect=3)
+    assert "cannot be written" in done.stderr
     assert (own / "index.html").read_text() == "mine"
     (own / "index.html").unlink()
     ciguard(*words, cwd=tmp_path)
