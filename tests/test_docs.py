@@ -271,13 +271,13 @@ def test_actions_page_matches_the_actions(golden: Golden) -> None:
     lines = [
         "# Actions",
         "",
-        "[Comment on test results](../how-to/comment.md) shows how to use the first one,",
-        "[Shard a test job of your own workflow](../how-to/into-your-workflow.md) the others.",
-        "An output is empty if its step did not run.",
+        "[Comment on test results](../how-to/comment.md) shows how to use the first one, [Shard a "
+        "test job of your own workflow](../how-to/into-your-workflow.md) the others. An output is "
+        "empty if its step did not run.",
         "",
         "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
     ]
-    for name in ("", "plan", "run", "report", "history", "confirm", "coverage"):
+    for name in ("", "plan", "run", "report", "history", "confirm", "coverage", "site"):
         lines += _action(name)
     golden("\n".join(lines) + "\n", REFERENCE / "actions.md")
 

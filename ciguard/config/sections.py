@@ -517,3 +517,10 @@ class WorkflowConfig(Section):
     confirm_suspects: bool = Field(
         False, description="add jobs that run the suspects of a pull request again on both commits"
     )
+    pages: Literal["", "public"] = Field(
+        "",
+        description=(
+            "`public`: add a job that publishes the history on GitHub Pages (`ciguard site`), "
+            "which anybody may read, also those of most private repositories"
+        ),
+    )

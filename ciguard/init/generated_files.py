@@ -131,6 +131,7 @@ def generate(
         service=config.history.in_service,
         claims=config.plan.claims if steps == 1 else "",  # a job with checkpoints claims no tests
         coverage=config.coverage.format,
+        pages=config.workflow.pages,
     )
     if not (workflow.branch or workflow.service):
         notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")

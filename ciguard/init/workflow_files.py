@@ -84,6 +84,7 @@ class Workflow:
         service: a service stores the history: jobs identify themselves, and none writes it.
         claims: address of the service that gives jobs further tests during the run; "" for none.
         coverage: format in which the tests' coverage is collected; "" for none.
+        pages: "public" to publish pages of the history; "" for none.
     """
 
     default_branch: str
@@ -97,6 +98,7 @@ class Workflow:
     service: bool = False
     claims: str = ""
     coverage: str = ""
+    pages: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Read from the tags of the actions' repositories, 2026-11.
 ACTIONS: Final = {
     "checkout": "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1",
+    "deploy_pages": "actions/deploy-pages@d6db90164ac5ed86f2b6aed7e0febac5b3c0c03e # v4.0.5",
     "download_artifact": (
         "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
     ),
@@ -30,6 +31,9 @@ ACTIONS: Final = {
     "setup_ruby": "ruby/setup-ruby@0dafeac902942906541bc140009cdbf32665b601 # v1.315.0",
     "setup_uv": "astral-sh/setup-uv@20cfd1bf945f4377ade1205e4dbc17946fc9a30d # v10.0.1",
     "upload_artifact": "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0",
+    "upload_pages_artifact": (
+        "actions/upload-pages-artifact@7b1f4a764d45c48632c6b24a0339c27f5614fb0b # v4.0.0"
+    ),
 }
 
 

@@ -21,7 +21,7 @@ from ciguard import __version__
 from ciguard.workflow.job_templates import ACTIONS
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("plan", "run", "report", "history", "confirm", "coverage")
+NAMES = ("plan", "run", "report", "history", "confirm", "coverage", "site")
 LOCK = ROOT / ".github" / "install" / "requirements.txt"
 INSTALL = ROOT / ".github" / "install" / "install.sh"
 

@@ -78,6 +78,8 @@ CASES = {
     "service": rendered(**SERVICE, confirm_suspects=True),
     "claims": rendered(claims=CLAIMS),
     "claims and history of a service": rendered(**SERVICE, claims=CLAIMS),
+    "pages": rendered(pages="public"),
+    "pages and history of a service": rendered(**SERVICE, pages="public"),
     "forks, service": render_workflow(workflow(**SERVICE), forks=True),
     **{name: (ROOT / f".github/workflows/{name}.yml").read_text("utf-8") for name in OWN},
 }
@@ -212,6 +214,8 @@ def test_only_jobs_that_speak_to_a_service_get_an_oidc_token() -> None:
         "claims": {"claims"},
         "claims and history of a service": {"fetch-history", "claims", "report"},
         "forks, service": {"report"},
+        "pages": {"site"},
+        "pages and history of a service": {"fetch-history", "report", "site"},
     }
     assert "history" in jobs(CASES["claims"])
     assert "history" not in jobs(CASES["service"])
