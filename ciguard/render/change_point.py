@@ -8,6 +8,7 @@ AR(1) process with the autocorrelation of the residuals (Andrews 1991, Econometr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 MIN_RUNS: Final = 20

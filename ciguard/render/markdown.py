@@ -9,22 +9,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.document import (
     NAME_WIDTH,
+    Block,
     Bullets,
     Chart,
     Code,
+    Content,
     Details,
     Facts,
     Folded,
     Headline,
+    Item,
     Link,
     Listing,
     Paragraph,
     Section,
+    Span,
+    State,
     Strong,
+    Table,
     cell_content,
     first_line,
     plain,
@@ -32,9 +38,6 @@ from ciguard.document import (
     visible,
 )
 from ciguard.text import code, count_of, escaped, linked, one_line
-
-if TYPE_CHECKING:
-    from ciguard.document import Block, Content, Item, Span, State, Table
 
 ROWS: Final = (200, 50, 15)  # of a table, tried in this order
 HEADLINE_WIDTH: Final = 160

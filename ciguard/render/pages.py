@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -21,8 +22,6 @@ from ciguard.render.formats import block_values
 from ciguard.render.variant_groups import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from jinja2 import Environment
 
 SCHEMA: Final = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import multimode
 from typing import TYPE_CHECKING, Final
 
@@ -9,8 +10,6 @@ from ciguard.render.change_point import find_change
 from ciguard.render.charts import Trend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from ciguard.render.pages import RunRow
 
 # By name, whose end is the unit: title, and the value of a run with its cells.

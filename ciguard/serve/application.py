@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import AsyncIterator
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,6 @@ from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.effects import apply_deliveries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.requests import Request
 
     from ciguard.serve.results.read_model import ReadModel

@@ -10,13 +10,11 @@ import math
 import queue
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from ciguard.errors import RemoteError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Item = TypeVar("Item")
 

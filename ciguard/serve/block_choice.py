@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Final
 
 TOLERANCE: Final = 1.1  # the error of a leg's prediction (`benchmarks/plan_risk.py`)
 

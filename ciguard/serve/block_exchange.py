@@ -10,6 +10,7 @@ owner itself has them.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -21,8 +22,6 @@ from ciguard.serve.state import claim_rows
 from ciguard.serve.state.database import read_clock_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey

@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -39,8 +40,6 @@ from ciguard.serve.state.database import Database, open_database, read_clock_ms,
 from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ciguard.config.invocation import Invocation
 
 DEFAULT_CACHE: Final = "./cache"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
@@ -25,8 +26,6 @@ from ciguard.github.retry import RetryPolicy
 from ciguard.serve.state.pauses import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ciguard.serve.settings import Settings
 
 # After a longer wait, a worker judges the run later, and does other work meanwhile.

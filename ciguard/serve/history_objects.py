@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,8 +28,6 @@ from ciguard.serve.state import histories
 from ciguard.serve.state.histories import HistoryRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ciguard.model import Plan, Record
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.run_key import RunKey

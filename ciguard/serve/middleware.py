@@ -6,6 +6,7 @@ Source of the headers: OWASP, "HTTP Security Response Headers Cheat Sheet".
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.request_threads import Late
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG: Final = logging.getLogger(__name__)

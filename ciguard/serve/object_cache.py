@@ -15,17 +15,14 @@ import shutil
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
 
 from ciguard.errors import RemoteError
 from ciguard.serve.objects import NoSuchObject, ObjectStore, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
 
 DEFAULT_LIMIT_BYTES: Final = 2 << 30
 MAX_OBJECTS: Final = 20_000  # with a SHA-256 that this process has checked

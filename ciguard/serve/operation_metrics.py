@@ -6,11 +6,12 @@ of the process. No value names a repository.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.responses import Response
@@ -27,9 +28,6 @@ from ciguard.serve.state.run_key import is_same_run
 from ciguard.serve.state.work_list import WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from prometheus_client import Metric
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -10,8 +11,6 @@ from ciguard.serve.objects import ObjectStore, open_objects
 from ciguard.serve.state.database import Database, open_database
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.serve.settings import Settings
 
 

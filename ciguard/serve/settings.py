@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import SecretStr
 
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.github.repository_ref import API_URL, REPOSITORY, SERVER_URL, api_of, is_address
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 DEFAULT_PORT: Final = 8080
 LOOPBACK: Final = ("127.0.0.0/8", "::1/128")

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,6 @@ from ciguard.serve.application import build_application
 from ciguard.serve.connections import TimedProtocol, connection_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service
 

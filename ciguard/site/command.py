@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import posixpath
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -30,8 +31,6 @@ from ciguard.sources import local
 from ciguard.text import count_of, size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from ciguard.config.invocation import Invocation
 
 MARKER: Final = "ciguard-site.json"  # of a folder, or of published pages, that a site may replace

@@ -6,6 +6,7 @@ tests that a page lists.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
@@ -20,8 +21,6 @@ from ciguard.render import pages
 from ciguard.render.trends import charted_runs, find_trends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ciguard.history.runs import HistoryRun
 
 LISTED: Final = 30  # tests of a list, each with a page of its own

@@ -8,15 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from fakegithub.state import READ_ONLY, Answer, Login, Request, paged, refused, user_json
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
+from fakegithub.state import (
+    READ_ONLY,
+    Answer,
+    FakeGitHub,
+    Login,
+    Request,
+    paged,
+    refused,
+    user_json,
+)
 
 APP_ID: Final = "4711"
 SLUG: Final = "shard-judge"

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -22,17 +23,10 @@ from ciguard.serve import application, request_threads
 from ciguard.serve.application import build_application
 from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.object_cache import ObjectCache
-from ciguard.serve.objects import open_objects
+from ciguard.serve.objects import ObjectStore, open_objects
 from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
-from ciguard.serve.state.database import open_database
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.state.database import Database
+from ciguard.serve.state.database import Database, open_database
 
 
 @pytest.fixture(autouse=True)

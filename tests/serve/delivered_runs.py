@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,6 @@ from ciguard.codec import plan_file as plan_codec
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
 
     from fakegithub.state import FakeGitHub
 

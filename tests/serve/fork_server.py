@@ -15,12 +15,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
 
 PR_SET_PDEATHSIG: Final = 1  # of linux/prctl.h
 # What each would import by itself, the second line at its first request.

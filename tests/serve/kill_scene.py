@@ -6,9 +6,10 @@ import contextlib
 import os
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 from conftest import clean_environment
@@ -26,21 +27,15 @@ from ciguard.history.merge import MAX_RUNS
 from ciguard.history.stores import load
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
-from ciguard.serve.objects import open_objects
+from ciguard.serve.objects import ObjectStore, open_objects
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import FAN_IN
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.state import schema, work_list
-from ciguard.serve.state.database import now_ms, open_database
+from ciguard.serve.state.database import Database, now_ms, open_database
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work import repair
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.state.database import Database
 
 BACKLOG: Final = 4
 TRIES: Final = 6  # of a step that does not come: an outage holds it up, or the machine is slow

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -20,9 +22,6 @@ from ciguard.serve.state import schema
 from ciguard.serve.work.reconcile import LANE as RECONCILE_LANE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
     from fakegithub.state import FakeGitHub, Request
     from sqlalchemy.engine import Connection
 

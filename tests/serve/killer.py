@@ -10,22 +10,20 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from serve.fork_server import is_alive
-from serve.kill_steps import OF_COMPACTOR, REQUESTS, Step, expire_leases, holders, sender_of
+from serve.fork_server import ForkedProcess, ForkServer, is_alive
+from serve.kill_steps import OF_COMPACTOR, REQUESTS, Step, Traces, expire_leases, holders, sender_of
 
 if TYPE_CHECKING:
     import random
     import re
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from fakegithub.deliveries import FakeDelivery
     from fakegithub.state import FakeGitHub, Request
-    from serve.fork_server import ForkedProcess, ForkServer
-    from serve.kill_steps import Traces
 
     from ciguard.serve.state.database import Database
 

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
 from conftest import clean_environment
@@ -28,9 +30,6 @@ from ciguard.serve.state.database import open_database
 from ciguard.serve.state.repositories import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from ciguard.model import Plan
 
 SHOP: Final = Repository(11, "octo-org/shop", True, "main", None)

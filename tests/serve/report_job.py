@@ -8,10 +8,12 @@ import json
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fakegithub.state import STORAGE
+from fakegithub.state import STORAGE, FakeGitHub
 from guard.fake_jobs import environ_of
 from guard.fixtures import World, make_leg, make_plan
 from loopback import serving
@@ -24,11 +26,7 @@ from ciguard.serve.application import build_application
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
 
     from ciguard.render.pages import RunRow
     from ciguard.serve.service import Service

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -20,8 +21,6 @@ from ciguard.errors import RemoteError
 from ciguard.serve.middleware import BODY_BYTES, BodyLimit, ErrorResponses, SecurityHeaders
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from starlette.requests import Request
 
     from ciguard.serve.service import Service

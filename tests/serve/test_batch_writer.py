@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from ciguard.serve import batch_writer
 from ciguard.serve.batch_writer import BatchWriter, WriterOverloaded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from ciguard.serve.state.database import Database

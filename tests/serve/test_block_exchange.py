@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -25,8 +26,6 @@ from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.serve.state.database import Database
 
 KEY: Final = PlanKey(RunKey(11, 7, 1), "0123456789ab")

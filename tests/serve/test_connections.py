@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,8 +25,6 @@ from starlette.routing import Route
 from ciguard.serve.connections import ARRIVAL_S, TimedProtocol
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from starlette.requests import Request
 
 TIME_S = 0.3

@@ -7,9 +7,9 @@ import itertools
 import os
 import signal
 import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import psycopg
@@ -25,9 +25,6 @@ from serve.test_serve_command import served
 from ciguard.serve.request_threads import LATE
 from ciguard.serve.state import repositories, run_rows, schema
 from ciguard.serve.state.database import open_database
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 RUN = f"/{SHOP.full_name}/runs/19500000000/1"
 HISTORY = f"/api/v1/repos/{SHOP.full_name}/history"

@@ -8,7 +8,9 @@ import random
 import time
 import urllib.request
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import pytest
 from fakegithub import deliveries
@@ -26,11 +28,6 @@ from serve.outages import (
     restart_postgresql,
 )
 from small_disk import full, small_disk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 STEPS: Final = (Step.DELIVERED, Step.PUBLISH)  # one of the web process, one of a worker
 SOAK_KILLS: Final = int(os.environ.get("CIGUARD_SOAK_KILLS", "200"))

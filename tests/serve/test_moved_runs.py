@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
-from serve.moved_runs import RunningService, drawn_faults, new_token, run_legs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from serve.moved_runs import MovedRun
+from serve.moved_runs import MovedRun, RunningService, drawn_faults, new_token, run_legs
 
 MAX_REPEATED_RATIO: Final = 0.02  # executions above one a test, over all runs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.serve import object_cache
-from ciguard.serve.object_cache import CheckedObject, DamagedObject
-from ciguard.serve.objects import BucketStore, FolderStore, open_objects
+from ciguard.serve.object_cache import CheckedObject, DamagedObject, ObjectCache
+from ciguard.serve.objects import BucketStore, FolderStore, ObjectStore, open_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ciguard.serve.object_cache import ObjectCache
-    from ciguard.serve.objects import ObjectStore
-
     Opener = Callable[..., ObjectCache]
 
 

@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -23,10 +23,6 @@ from ciguard.serve.objects import (
     check_conditional_puts,
     open_objects,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 EITHER_KIND = pytest.mark.parametrize("storage", ["folder", "s3"], indirect=True)
 

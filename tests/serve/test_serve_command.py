@@ -11,12 +11,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import httpx
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 from fakegithub.apps import APP_ID, SLUG, FakeRepository, add_app, private_key_pem
 from fakegithub.deliveries import PATH, WEBHOOK_SECRET, workflow_run
 from fakegithub.server import serving
@@ -39,10 +41,6 @@ from ciguard.serve.command import LineFormatter, command
 from ciguard.serve.web_process import listen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import Ciguard
     from fakegithub.state import FakeGitHub
 
 

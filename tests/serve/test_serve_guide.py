@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +25,6 @@ from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request
 from serve.web_process import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fakegithub.state import FakeGitHub
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ciguard.errors import UsageError
 from ciguard.serve.settings import Role, Settings, read_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIsecret\n-----END RSA PRIVATE KEY-----"
 APP = {"CIGUARD_APP_ID": "4711", "CIGUARD_APP_KEY": PEM}

@@ -13,8 +13,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import uvicorn
 
@@ -26,9 +27,6 @@ from fakegithub.deliveries import WEBHOOK_SECRET
 from ciguard.serve.application import build_application
 from ciguard.serve.service import open_service
 from ciguard.serve.settings import Role, Settings, read_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DEADLINE_S: Final = 30.0
 

@@ -7,12 +7,14 @@ import posixpath
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import clean_environment
+from conftest import Ciguard, clean_environment
 
 from ciguard.codec.coverage_file import Coverage, Share
 from ciguard.history import file as history_codec
@@ -21,12 +23,6 @@ from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.model import EndLine, Outcome, Record, Result, ShardLine
 from ciguard.site.command import MARKER, file_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from conftest import Ciguard
 
 RUNS = 6
 HOSTILE = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, Self, TypeVar
@@ -37,8 +38,6 @@ from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 

@@ -7,8 +7,9 @@ token does not choose).
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpx
 import jwt
@@ -19,9 +20,6 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.github.repository_ref import RESIDENT, SERVER_URL
 from ciguard.history.daemon_thread import in_thread
 from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 ALGORITHM: Final = "RS256"  # of all of GitHub's tokens
 LEEWAY_S: Final = 60.0  # between GitHub's clock and this machine's

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.serve.api.oidc import TokenRefused
 
 MEDIA_TYPE: Final = "application/problem+json"

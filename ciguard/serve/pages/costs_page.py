@@ -6,6 +6,7 @@ The price of a run is that of its newest attempt, which includes its earlier one
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import fsum
@@ -15,8 +16,6 @@ from ciguard.serve.pages.slowest_and_flaky_pages import find_period
 from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from ciguard.render.pages import RunRow
     from ciguard.serve.pages.visit import Visit
 

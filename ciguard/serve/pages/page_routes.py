@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -26,8 +27,6 @@ from ciguard.serve.pages.work_page import try_again, work_page
 from ciguard.serve.request_threads import answer_in
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from starlette.requests import Request
     from starlette.responses import Response
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -20,6 +21,7 @@ from ciguard.render.pages import (
     RepositoriesPage,
     RepositoryLine,
     RepositoryPage,
+    RunRow,
 )
 from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
@@ -28,9 +30,6 @@ from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ciguard.render.pages import RunRow
     from ciguard.serve.pages.visit import Visit
 
 

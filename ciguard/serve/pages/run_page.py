@@ -6,6 +6,7 @@ The findings are those of the stored JSON of `ciguard guard`, worded by this ver
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -19,7 +20,7 @@ from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import BAD_OUTCOMES, CaseKey, UnitKey
 from ciguard.render.links import Links
 from ciguard.render.notes import Note
-from ciguard.render.pages import NAMES
+from ciguard.render.pages import NAMES, FlakyTest, RunRow
 from ciguard.report.runner_sizing import RunnerUse, runners_section
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
 from ciguard.serve.pages.visit import PageNotFound, Visit
@@ -30,9 +31,6 @@ from ciguard.serve.stored_answers import StoredAnswer, read_answer
 from ciguard.text import case_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ciguard.render.pages import FlakyTest, RunRow
     from ciguard.serve.results.read_model import CaseRow, CaseSums
 
 T = TypeVar("T", Finding, Note)

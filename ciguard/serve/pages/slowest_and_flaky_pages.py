@@ -5,6 +5,7 @@ The first ranks tests by one measure: time, peak, growth of memory, failures, or
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -15,8 +16,6 @@ from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_n
 from ciguard.serve.state import run_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from ciguard.serve.pages.visit import Visit
     from ciguard.serve.state.repositories import Repository
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -17,8 +18,6 @@ from starlette.routing import Route
 from ciguard.render.templates import template_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
 
 PREFIX: Final = "/-/static/"  # no owner's name begins with a hyphen

@@ -12,6 +12,7 @@ import contextlib
 import ipaddress
 import logging
 import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -26,8 +27,6 @@ from ciguard.serve.settings import LOOPBACK, Settings
 from ciguard.serve.state import repositories, sessions, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from sqlalchemy import ColumnElement
     from starlette.requests import Request
 

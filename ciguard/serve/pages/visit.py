@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from urllib.parse import quote
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
-from ciguard.render.pages import page_address
+from ciguard.render.pages import RunRow, page_address
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
-    from ciguard.render.pages import RunRow
     from ciguard.serve.pages.viewers import Viewer
     from ciguard.serve.results.read_model import ReadModel
     from ciguard.serve.service import Service

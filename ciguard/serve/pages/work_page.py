@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar
@@ -17,8 +18,6 @@ from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
 from ciguard.serve.state.work_list import WorkRow, WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.serve.state.pauses import Pause
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from ciguard.serve.results.parquet_columns import (
     PAIR,
     PARQUET,
     SUMS_PARQUET,
+    Kind,
     select_compacted,
 )
 from ciguard.serve.results.writer import check_age, put_file
@@ -35,11 +37,8 @@ from ciguard.serve.state.database import Database, read_clock_ms
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.results.parquet_columns import Kind
 
 FAN_IN: Final = 16
 MAX_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute

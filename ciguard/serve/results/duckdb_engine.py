@@ -6,16 +6,14 @@ All SQL is ours, and values are bound, never formatted into it.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import duckdb
 
 from ciguard.serve.objects import StorageError, StorageFull
 from ciguard.serve.results.parquet_columns import PARQUET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 READ_THREADS: Final = 2
 READ_MEMORY: Final = "96MB"

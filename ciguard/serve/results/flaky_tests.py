@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +13,6 @@ from ciguard.render.pages import FlakyTest
 from ciguard.serve.results.rows import STATUS_CODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from ciguard.serve.state.run_rows import CommitRun
 
     _Test = tuple[str, str, str]

@@ -8,6 +8,7 @@ under one lock, so that no run gets rows twice.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,6 @@ from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey, is_run, is_same_run, key_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.results.parquet_columns import Kind

@@ -13,6 +13,7 @@ lognormal times and sizes: 12 bytes a row by run, 8 by test; bytes of Parquet's 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,8 +22,6 @@ import numpy as np
 from ciguard.serve.results.rows import ResultRow, RunResults, hash_message, hash_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
 

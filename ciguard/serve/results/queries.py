@@ -8,14 +8,12 @@ ClickHouse. Values are $parameters. Both engines have the same sums, extremes an
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.errors import UsageError
 from ciguard.serve.results.rows import OUTCOME_CODES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 PAGE_SIZES: Final = ("25", "50", "100", "500", "1000")
 MAX_PAGE: Final = 100_000

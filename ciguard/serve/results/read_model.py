@@ -8,7 +8,9 @@ question is asked again.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ciguard.model import ENDINGS, UnitKey
@@ -33,19 +35,15 @@ from ciguard.serve.results.flaky_tests import (
 from ciguard.serve.results.parquet_columns import DAY_MS, Kind
 from ciguard.serve.results.rows import OUTCOME_CODES, OUTCOMES, STATUS_CODES, hash_unit
 from ciguard.serve.state import run_rows, schema
-from ciguard.serve.state.run_key import is_run
+from ciguard.serve.state.run_key import RunKey, is_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     import duckdb
     import sqlalchemy as sa
 
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.results.queries import ResultFilters
     from ciguard.serve.state.database import Database
-    from ciguard.serve.state.run_key import RunKey
 
 T = TypeVar("T")
 TEST_RUNS: Final = 1000

@@ -8,6 +8,7 @@ database are small and stay.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +22,6 @@ from ciguard.serve.state.database import Database, read_clock_ms
 from ciguard.serve.state.run_key import is_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.objects import ObjectStore

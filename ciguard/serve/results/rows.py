@@ -7,6 +7,7 @@ count. Pure.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -17,8 +18,6 @@ from ciguard.model import ENDINGS, Record, Result, UnitKey
 from ciguard.model.attempts import STATUSES, UnitResult, classify_result, record_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ciguard.serve.state.run_key import RunKey
 
 # The worst last, so that the worst of several results has the greatest code. A planned unit

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -20,18 +21,16 @@ from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.parquet_columns import (
     ARRIVAL_PARQUET,
     ARRIVAL_ROW_GROUP,
+    Kind,
     arrays,
     select_arrival,
 )
 from ciguard.serve.state.database import Database, read_clock_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.parquet_columns import Kind
     from ciguard.serve.results.rows import RunResults
     from ciguard.serve.state.run_key import RunKey
 

@@ -7,6 +7,7 @@ run. The token of a plan's legs is stored as a digest, as in `state/tokens.py`.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,6 @@ from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey, is_run
 from ciguard.serve.state.tokens import SECRET_BYTES, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from sqlalchemy.engine import Connection
 
 PREFIX: Final = "cgr_"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +22,6 @@ from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.github.retry import retry_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy.engine import Connection, Engine
 
 DEFAULT_URL: Final = "sqlite:///ciguard.db"

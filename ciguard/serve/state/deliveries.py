@@ -5,6 +5,7 @@ Source: docs.github.com, "Best practices for using webhooks", `X-GitHub-Delivery
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, is_older, now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy.engine import Connection
 
 

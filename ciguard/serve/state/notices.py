@@ -7,6 +7,7 @@ message may be missing, but never comes twice.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -17,8 +18,6 @@ from ciguard.serve.state.database import engine_insert, now_ms, read_clock_ms
 from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey, is_run, take_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from sqlalchemy.engine import Connection
 
     from ciguard.render.pages import RunRow

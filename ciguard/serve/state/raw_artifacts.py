@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from ciguard.serve.state.database import engine_insert, is_older, now_ms
 from ciguard.serve.state.run_key import RunKey, is_run
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from sqlalchemy.engine import Connection
 
 

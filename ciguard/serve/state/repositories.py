@@ -6,6 +6,7 @@ removed). A current answer of GitHub's API replaces all facts, also those of los
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,6 @@ from ciguard.serve.state import schema
 from ciguard.serve.state.database import DAY_S, after_ms, engine_insert, now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from sqlalchemy.engine import Connection, Row
 
 _REPOSITORY = schema.repository.c

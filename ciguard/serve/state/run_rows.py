@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,8 +28,6 @@ from ciguard.serve.state.run_key import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from sqlalchemy.engine import Connection, Row
 
 PAGE: Final = 50

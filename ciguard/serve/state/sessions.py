@@ -5,6 +5,7 @@ A session is stored under the SHA-256 of its secret: the database alone allows n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from ciguard.serve.state.database import after_ms, now_ms
 from ciguard.serve.state.tokens import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from sqlalchemy.engine import Connection
 
 LIFETIME_S: Final = 8 * 3600.0  # after that time the person signs in again, by one click

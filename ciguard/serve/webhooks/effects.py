@@ -7,6 +7,7 @@ delivery: the service asks GitHub for the current state.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from ciguard.serve.state.repositories import Repository, RepositoryState
 from ciguard.serve.work.run_attempts import latest_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from sqlalchemy.engine import Connection
 
     from ciguard.github.models import Webhook

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -44,8 +45,6 @@ from ciguard.sources.repository_files import ContentsFiles
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from sqlalchemy.engine import Connection
 
     from ciguard.github.client import GitHub

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ciguard.serve.state.notices import OTHERS
+from ciguard.serve.state.notices import OTHERS, Notice
 from ciguard.text import code, count_of, one_line
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.notices import Notice
 
 SCHEMA: Final = 1
 SHOWN: Final = 5  # tests that a text names; JSON has all

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,7 +23,7 @@ from ciguard.github.events import BASE_EVENTS
 from ciguard.github.run_client import completed_runs
 from ciguard.history.daemon_thread import in_thread
 from ciguard.history.file import VALUES_PER_KEY
-from ciguard.serve.github_clients import refusal_of
+from ciguard.serve.github_clients import App, Installation, refusal_of
 from ciguard.serve.state import deliveries, lanes, pauses, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
@@ -31,11 +32,8 @@ from ciguard.serve.work.worker import LaneLease
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from ciguard.github.client import GitHub
     from ciguard.github.models import WorkflowRun
-    from ciguard.serve.github_clients import App, Installation
     from ciguard.serve.service import Service
     from ciguard.serve.state.work_list import NewWork
 

@@ -7,6 +7,7 @@ artifacts that GitHub still has, else from their stored archives.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,8 @@ from ciguard.serve.state import histories, raw_artifacts, run_rows, schema, work
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.objects import ObjectStore
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.state.database import Database
     from ciguard.serve.state.histories import HistoryRow

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from statistics import median
@@ -19,7 +20,6 @@ from ciguard.serve.results.rows import OUTCOMES, ResultRow
 from ciguard.text import case_name, whole_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from ciguard.github.events import ActionsRun

@@ -8,6 +8,7 @@ import random
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
@@ -16,8 +17,6 @@ from ciguard.serve.github_clients import refusal_of
 from ciguard.serve.state import lanes, work_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.state.database import Database

@@ -12,6 +12,7 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -30,8 +31,6 @@ from ciguard.serve.work.reconcile import Reconciler
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ciguard.serve.object_cache import ObjectCache
     from ciguard.serve.results.manifest import ManifestFile
     from ciguard.serve.service import Service

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from loopback import serving
@@ -10,10 +11,6 @@ from serve.api.oidc_issuer import Issuer
 from serve.api.registered_run import RegisteredRun, serving_run
 
 from ciguard.serve.api import oidc
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

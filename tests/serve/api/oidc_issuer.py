@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from starlette.requests import Request
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 from loopback import serving
@@ -15,15 +17,9 @@ from serve.api.oidc_issuer import claims, signed
 
 from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.application import build_application
-from ciguard.serve.service import open_service
+from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import Role, Settings, read_settings
 from ciguard.serve.state import repositories, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ciguard.serve.service import Service
 
 PLAN: Final = "0123456789ab"
 LEGS: Final[dict[str, Any]] = {

@@ -5,35 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import call_in_process
 from loopback import serving
 from plan.plan_factories import planned
 from run.claim_service import PATIENT
-from run.leg_runner import plan_of, start, until
+from run.leg_runner import Leg, plan_of, start, until
 from run.replay import replays
-from serve.api.registered_run import RUN, nothing
+from serve.api.registered_run import RUN, RegisteredRun, nothing
 from starlette.applications import Starlette
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.github.events import ActionsRun
 from ciguard.history import service_credentials
-from ciguard.model import Block, PlannedUnit, Prediction, Shard
+from ciguard.model import Block, Plan, PlannedUnit, Prediction, Shard
 from ciguard.plan import block_registration
 from ciguard.plan.block_registration import registration
 from ciguard.serve.api.routes import BLOCKS_PATH
 from ciguard.serve.application import build_application
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from run.leg_runner import Leg
-    from serve.api.registered_run import RegisteredRun
-
-    from ciguard.model import Plan
 
 
 def test_plan_job_registers_what_the_planner_made(

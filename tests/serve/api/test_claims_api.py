@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serve.api.api_document import PUBLIC_URL, check
 from serve.api.oidc_issuer import claims, signed
-from serve.api.registered_run import LEGS, PLAN, RUN, nothing
+from serve.api.registered_run import LEGS, PLAN, RUN, RegisteredRun, nothing
 
 from ciguard.serve.api.claim_requests import MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.api.problem_details import MEDIA_TYPE
@@ -23,7 +23,6 @@ from ciguard.serve.state import claim_rows, schema
 
 if TYPE_CHECKING:
     import pytest
-    from serve.api.registered_run import RegisteredRun
 
 
 def test_run_from_its_plan_to_its_last_block(run: RegisteredRun) -> None:

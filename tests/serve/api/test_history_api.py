@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
@@ -21,15 +23,9 @@ from ciguard.serve.api.routes import EXPLANATION_PATH, HISTORY_PATH, OPENAPI_PAT
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import FolderStore
-from ciguard.serve.service import open_service
+from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import Role, Settings, read_settings
 from ciguard.serve.state import repositories, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ciguard.serve.service import Service
 
 CONTENT: Final = history_codec.encode(history_codec.empty())
 CALLERS: Final = ("nobody", "own token", "own job", "other token", "other job")

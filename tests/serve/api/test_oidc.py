@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -15,9 +16,6 @@ from starlette.responses import JSONResponse, Response
 
 from ciguard.serve.api import oidc
 from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, SigningKeys, TokenRefused, issuer_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AUDIENCE = "https://ciguard.example"
 ISSUER = Issuer()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.applications import Starlette
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 import sqlalchemy as sa
@@ -21,10 +23,6 @@ from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import schema, sessions, tokens
 from ciguard.serve.state.database import open_database
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 HOST: Final = "ci.example"
 PEER: Final = ("192.0.2.7", 50_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +13,10 @@ import sqlalchemy as sa
 from stored_results import Results, row
 
 from ciguard.model import CaseKey
-from ciguard.render.pages import RunRow, RunSuiteRow
+from ciguard.render.pages import RunRow, RunSuiteRow, RunVerdict
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
 from ciguard.serve import stored_answers
-from ciguard.serve.results.rows import RunResults
+from ciguard.serve.results.rows import ResultRow, RunResults
 from ciguard.serve.state import pauses, repositories, run_rows, schema, work_list
 from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
@@ -25,10 +26,6 @@ from ciguard.serve.stored_answers import StoredAnswer
 from ciguard.text import case_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ciguard.render.pages import RunVerdict
-    from ciguard.serve.results.rows import ResultRow
     from ciguard.serve.service import Service
 
 REFUSAL: Final = Refusal("answered 403: Resource not accessible", is_of_repository=True)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from serve.pages.conftest import EVERYBODY, INSIDERS, OUTSIDERS, client_of
-from serve.pages.filled import NEWEST, SHOP, VAULT
+from serve.pages.filled import NEWEST, SHOP, VAULT, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from httpx import Response
-    from serve.pages.filled import Site
 
 ENDINGS: Final = ("", ".json")
 RUN: Final = f"/runs/{NEWEST}/1"

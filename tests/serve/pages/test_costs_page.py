@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,8 +15,6 @@ from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ciguard.render.pages import RunRow
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS

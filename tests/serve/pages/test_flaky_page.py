@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from serve.pages.conftest import INSIDERS, client_of, opened_site
-from serve.pages.filled import FACTS, NEWEST, SHOP, add_answer, make_run
+from serve.pages.filled import FACTS, NEWEST, SHOP, Site, add_answer, make_run
 from stored_results import row
 
 from ciguard.errors import RemoteError
@@ -17,11 +18,6 @@ from ciguard.render.pages import RunSuiteRow
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from serve.pages.filled import Site
 
 RUN: Final = f"/{SHOP.full_name}/runs/{NEWEST + 79}/1"
 TEST: Final = f"/{SHOP.full_name}/tests%s?suite=&variant=&unit=a.t::two"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,6 @@ from serve.pages.filled import NEWEST, Site
 from ciguard.serve.application import build_application
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, Page
 
 AXE: Final = Path(__file__).parents[3] / ".tools/browser/node_modules/axe-core/axe.min.js"

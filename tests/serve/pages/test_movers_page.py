@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from serve.pages.conftest import INSIDERS, client_of, opened_site
 from serve.pages.filled import HOSTILE, make_run
@@ -13,9 +13,6 @@ from stored_results import compact_all, row
 
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import repositories, run_rows
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_movers_are_ranked_and_noise_is_left_out(tmp_path: Path) -> None:

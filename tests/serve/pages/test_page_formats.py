@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import pytest
-from serve.pages.filled import HOSTILE, NEWEST
+from serve.pages.filled import HOSTILE, NEWEST, Site
 
 from ciguard.serve.results.flaky_tests import FlakyTests
 from ciguard.serve.results.read_model import Answer
 
 if TYPE_CHECKING:
     from serve.pages.asgi_client import AsgiClient
-    from serve.pages.filled import Site
 
 RUN: Final = f"/octo-org/shop/runs/{NEWEST - 3}/1"
 TEST: Final = f"/octo-org/shop/tests?suite=unit&variant=py311&unit={quote(f'a.py::{HOSTILE}')}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from fakegithub.apps import FakeRepository
 from fakegithub.server import serving
 from fakegithub.sign_in import FakeSignIn
-from fakegithub.state import Fault
+from fakegithub.state import FakeGitHub, Fault
 from serve.pages.asgi_client import AsgiClient
 from serve.pages.conftest import EVERYBODY, INSIDERS, OAUTH, PEER, client_of, with_oauth, with_proxy
-from serve.pages.filled import REFUSAL, VAULT
+from serve.pages.filled import REFUSAL, VAULT, Site
 
 from ciguard.serve.application import build_application
 from ciguard.serve.pages import viewers
@@ -26,12 +26,6 @@ from ciguard.serve.pages.viewers import RETRY_S, TURNS, VISIBLE_S
 from ciguard.serve.pages.visit import own_path
 from ciguard.serve.request_threads import THREADS
 from ciguard.serve.state import pauses, schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fakegithub.state import FakeGitHub
-    from serve.pages.filled import Site
 
 PRIVATE = f"/{VAULT.full_name}"
 

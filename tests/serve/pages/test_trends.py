@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve.pages.repository_page import MIN_SPREAD, ShardUse, overrun_risk, shard_uses
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.repositories import Repository
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SLOW: Final = Repository(15, "octo-org/slow", is_private=False, default_branch="main")
 RUNS, FLAT = 45, 20  # after the flat ones, each run takes 3 % longer

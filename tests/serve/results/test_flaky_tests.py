@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING
 
 import duckdb
 import sqlalchemy as sa
-from stored_results import AT_MS, HOUR_MS, REPOSITORY, add_judged_run, compact_all, files, row, run
+from stored_results import (
+    AT_MS,
+    HOUR_MS,
+    REPOSITORY,
+    Results,
+    add_judged_run,
+    compact_all,
+    files,
+    row,
+    run,
+)
 
 from ciguard.serve.results.flaky_tests import find_flaky_tests
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_rows import CommitRun
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from stored_results import Results
-
     from ciguard.render.pages import FlakyTest
 
 

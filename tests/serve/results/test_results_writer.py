@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from stored_results import (
@@ -23,12 +23,7 @@ from ciguard.serve.objects import FolderStore, ObjectStore, StorageError, Storag
 from ciguard.serve.results import writer
 from ciguard.serve.results.manifest import FilesReplaced
 from ciguard.serve.results.writer import BIG_RUN_ROWS, ResultsWriter
-from ciguard.serve.state.database import open_database
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.serve.state.database import Database
+from ciguard.serve.state.database import Database, open_database
 
 
 def test_rows_are_read_as_they_were_written(

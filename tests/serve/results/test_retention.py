@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,8 +35,6 @@ from ciguard.serve.state.run_key import is_run
 from ciguard.serve.work.repair import check, remove_damaged
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.results.rows import RunResults

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from ciguard.serve.state import lanes, schema
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.database import Database, now_ms
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.database import Database
 
 
 def expire(connection: Connection, key: str) -> None:

@@ -14,12 +14,11 @@ from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_list import NewWork, Work
+from ciguard.serve.state.work_list import NewWork, Source, Work
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.state.work_list import Source
 
 ALL = sa.true()
 # By number, the installation of each repository; None: of the token.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, NewWork, WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy.engine import Connection
 
     from ciguard.serve.state.database import Database

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from fakegithub.apps import FakeRepository
-from fakegithub.deliveries import PATH
+from fakegithub.deliveries import PATH, FakeDelivery
 
 from ciguard.serve.state import repositories
 from ciguard.serve.state.repositories import Repository
 
 if TYPE_CHECKING:
-    from fakegithub.deliveries import FakeDelivery
     from httpx import Client, Response
 
     from ciguard.serve.service import Service

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +14,6 @@ from small_disk import full, small_disk
 from ciguard.serve.state import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from fakegithub.apps import FakeRepository
     from serve.webhooks.conftest import Send
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
 from ciguard.serve.state import work_list
-from ciguard.serve.state.database import now_ms, open_database
+from ciguard.serve.state.database import Database, now_ms, open_database
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sqlalchemy.engine import Connection
 
-    from ciguard.serve.state.database import Database
     from ciguard.serve.state.work_list import Work
 
 KILLED: Final = 13

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakegithub.server import serving
-from fakegithub.state import Login
+from fakegithub.state import FakeGitHub, Login
 from serve.fake_runs import REPOSITORY, open_pull_request
 from stored_results import opened_results
 
 from ciguard.serve import stored_answers
-from ciguard.serve.service import open_service
+from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import repositories, run_rows, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-from ciguard.serve.state.work_list import NewWork
+from ciguard.serve.state.work_list import NewWork, Source
 from ciguard.serve.work.judge_job import JudgeJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from fakegithub.state import FakeGitHub
-
     from ciguard.render.pages import RunRow
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.work_list import Source
 
 TOKEN = "ghp_TheTokenThatMustStaySecret"
 

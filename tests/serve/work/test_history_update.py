@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Barrier, Thread
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ from ciguard.serve.objects import FolderStore
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ciguard.serve.state.database import Database
 
 FACTS = RunMetadata(sha="5" * 40, branch="main", event="push", at=datetime(2026, 11, 1, tzinfo=UTC))

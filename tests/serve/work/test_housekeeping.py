@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,9 +25,6 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work.worker_process import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from ciguard.serve.settings import Settings
 
 DAY_MS = 86_400_000

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,9 +61,6 @@ from ciguard.serve.work.reconcile import reconcile
 from ciguard.serve.work.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from conftest import Ciguard
 
     from ciguard.serve.service import Service

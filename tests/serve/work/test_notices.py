@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -26,9 +28,6 @@ from ciguard.serve.work import notice_sender, notice_view
 from ciguard.serve.work.notice_sender import SIGNATURE, send_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from fakegithub.state import FakeGitHub
     from starlette.requests import Request
 

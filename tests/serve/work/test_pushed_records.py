@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 from serve.api.oidc_issuer import claims, signed
 from serve.fake_runs import REPOSITORY, failing_world
-from serve.report_job import DOWNLOAD, RUN, report_job, world_of
+from serve.report_job import DOWNLOAD, RUN, ReportJob, report_job, world_of
 from serve.work.judging import stored_verdict
 
 from ciguard.codec.archive import pack
@@ -20,10 +21,7 @@ from ciguard.serve.api.routes import RECORDS_PATH
 from ciguard.serve.state import raw_artifacts, tokens
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
-    from serve.report_job import ReportJob
 
 
 @pytest.fixture(autouse=True)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
 from fakegithub.actions import add_artifact, add_run
-from fakegithub.apps import APP_ID, FakeRepository, add_app, private_key_pem
+from fakegithub.apps import (
+    APP_ID,
+    FakeApp,
+    FakeInstallation,
+    FakeRepository,
+    add_app,
+    private_key_pem,
+)
 from fakegithub.deliveries import WEBHOOK_SECRET
 from fakegithub.past_runs import stamp
 from fakegithub.server import serving
-from fakegithub.state import PRIMARY_LIMIT, Fault, Login
+from fakegithub.state import PRIMARY_LIMIT, FakeGitHub, Fault, Login
 
 from ciguard.errors import UsageError
 from ciguard.github.api_errors import GitHubError
@@ -29,12 +38,6 @@ from ciguard.serve.work import reconcile as reconcile_module
 from ciguard.serve.work.reconcile import LANE, Reconciler, backfill, reconcile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from fakegithub.apps import FakeApp, FakeInstallation
-    from fakegithub.state import FakeGitHub
-
     from ciguard.serve.state.database import Database
 
 # What differs is in `state`, whose tests have both engines.

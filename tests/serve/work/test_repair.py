@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,17 +19,15 @@ from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.queries import parse_filters
-from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.results.read_model import CasePage, ReadModel
 from ciguard.serve.state import work_list
 from ciguard.serve.state.run_key import RunKey
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
     from fakegithub.state import FakeGitHub
 
-    from ciguard.serve.results.read_model import CasePage
     from ciguard.serve.service import Service
 
 KEY = RunKey(1, 7, 1)

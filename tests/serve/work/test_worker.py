@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from ciguard.serve.work.run_attempts import lane_of
 from ciguard.serve.work.worker import NotDue, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import pytest
 
     from ciguard.serve.state.database import Database
