@@ -6,14 +6,11 @@ import compileall
 import multiprocessing
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from _pytest.assertion import rewrite
 
 import ciguard
-
-if TYPE_CHECKING:
-    import pytest
 
 TESTS = Path(__file__).parent
 SAMPLES = TESTS / "samples"

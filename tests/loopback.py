@@ -7,12 +7,10 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import uvicorn
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+from starlette.types import ASGIApp
 
 START_S = 20.0
 

@@ -24,7 +24,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from codec.hostile_zips import made
 from conftest import call_in_process
@@ -38,14 +38,12 @@ from ciguard.audit.rules.base import WorkflowFile
 from ciguard.codec import archive, quarantine
 from ciguard.codec.record.lines import encode
 from ciguard.codec.results import durations
+from ciguard.codec.results.base import ResultFormat
 from ciguard.codec.results.formats import FORMATS
 from ciguard.compare.json import read_comparison
 from ciguard.errors import CiguardError, ExitCode
 from ciguard.model import EventLine, MetricLine, PeakLine, Result
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from ciguard.codec.results.base import ResultFormat
 
 CPU_S: Final = 20.0
 MEMORY_BYTES: Final = 1 << 30

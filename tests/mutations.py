@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import Any, Final
 
 import yaml
-
-if TYPE_CHECKING:
-    from random import Random
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[A-Za-z_][\w.-]*|[0-9.]+|\s+|.', re.DOTALL)
 _NUMBER: Final = re.compile(rb"[0-9]+")

@@ -6,24 +6,22 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore, ObjectStore
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.manifest import ManifestFile
+from ciguard.serve.results.parquet_columns import Kind
 from ciguard.serve.results.queries import ResultFilters
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.results.rows import OUTCOME_CODES, ResultRow, RunResults
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.state import schema
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import StoredText
-
-if TYPE_CHECKING:
-    from ciguard.serve.results.manifest import ManifestFile
-    from ciguard.serve.results.parquet_columns import Kind
-    from ciguard.serve.state.database import Database
 
 REPOSITORY = 42
 HOUR_MS = 3_600_000

@@ -8,10 +8,14 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import click
+import pytest
 import yaml
+from conftest import Golden
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from ciguard import cli, model
 from ciguard.codec.record.lines import CHECKS
@@ -30,12 +34,6 @@ from ciguard.config.sections import (
 from ciguard.errors import ExitCode
 from ciguard.run import options
 from ciguard.run.frameworks.registry import FRAMEWORKS
-
-if TYPE_CHECKING:
-    import pytest
-    from conftest import Golden
-    from pydantic import BaseModel
-    from pydantic.fields import FieldInfo
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"

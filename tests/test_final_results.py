@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from guard.fixtures import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.compare.run_columns import from_history, runs_from_records
+from ciguard.compare.run_columns import Run, from_history, runs_from_records
 from ciguard.errors import ExitCode
 from ciguard.export.junit_writer import combinations
 from ciguard.guard.prove import prove
 from ciguard.history.file import CODE_NAMES as WORDS_OF_CODES
 from ciguard.history.ingest import history_of
 from ciguard.history.query import BaseQuery, is_censored, known_failures
-from ciguard.model import EndLine, ProcessEndLine, Record, Result, ShardLine, StartLine, UnitKey
+from ciguard.model import (
+    CaseKey,
+    EndLine,
+    ProcessEndLine,
+    Record,
+    Result,
+    ShardLine,
+    StartLine,
+    UnitKey,
+)
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
-from ciguard.run.policy.leg_verdict import Tally, judge_leg
+from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.resume import PriorLeg, finished_units, merge_legs
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
-    from ciguard.model import CaseKey
-    from ciguard.run.policy.leg_verdict import LegVerdict
 
 UNITS = ("a", "b")
 PLAN = make_plan({"01": UNITS})

@@ -6,10 +6,8 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from conftest import Ciguard
+from conftest import Ciguard
 
 ROOT = Path(__file__).parent.parent
 

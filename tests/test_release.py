@@ -10,10 +10,10 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from conftest import Ciguard
 from packaging.version import Version
 
 from ciguard import __version__
@@ -24,9 +24,6 @@ from ciguard.guard import json as verdict
 from ciguard.history.file import HISTORY_SCHEMA
 from ciguard.model import SCHEMA
 from ciguard.workflow.job_templates import ACTIONS
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 ROOT = Path(__file__).parent.parent
 WORKFLOW = (ROOT / ".github/workflows/release.yml").read_text("utf-8")

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from sqlalchemy.engine import Connection
 
 from ciguard.errors import InputError
 from ciguard.plan.pool_shards import CLAIM_S
 from ciguard.serve.block_choice import LegProgress, choose_block, common_ratio
 from ciguard.serve.state import claim_rows
+from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.database import read_clock_ms
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 
 ClaimState = Literal["begins", "asks", "alone"]
 MAX_S: Final = 35 * 24 * 3600  # limit of a run on GitHub

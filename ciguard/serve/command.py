@@ -15,12 +15,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from prometheus_client import start_http_server
 
 from ciguard import console
+from ciguard.config.invocation import Invocation
 from ciguard.errors import ExitCode, InputError
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
@@ -38,9 +39,6 @@ from ciguard.serve.state import repositories, tokens, work_list
 from ciguard.serve.state.database import DEFAULT_URL as DEFAULT_DATABASE
 from ciguard.serve.state.database import Database, open_database, read_clock_ms, sqlite_file
 from ciguard.text import count_of, one_line
-
-if TYPE_CHECKING:
-    from ciguard.config.invocation import Invocation
 
 DEFAULT_CACHE: Final = "./cache"
 LOG_WIDTH: Final = 4_000

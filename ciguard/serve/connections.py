@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-if TYPE_CHECKING:
-    import asyncio
 
 # By the part of a request that is awaited: its headers, or its body.
 ARRIVAL_S: Final = {h11.IDLE: 10.0, h11.SEND_BODY: 60.0}

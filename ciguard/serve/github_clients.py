@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import jwt
 from gidgethub.apps import get_jwt
@@ -23,10 +23,8 @@ from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.models import Account, GitHubJson, Repository
 from ciguard.github.retry import RetryPolicy
+from ciguard.serve.settings import Settings
 from ciguard.serve.state.pauses import Refusal
-
-if TYPE_CHECKING:
-    from ciguard.serve.settings import Settings
 
 # After a longer wait, a worker judges the run later, and does other work meanwhile.
 RETRY_POLICY: Final = RetryPolicy(attempts=3, total_s=5.0)

@@ -16,21 +16,19 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory, StoredBytes
 from ciguard.history.ingest import RunMetadata, check_is_merged, history_of
 from ciguard.history.stores import update
+from ciguard.model import Plan, Record
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored, ObjectStore
 from ciguard.serve.state import histories
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.histories import HistoryRow
-
-if TYPE_CHECKING:
-    from ciguard.model import Plan, Record
-    from ciguard.serve.state.database import Database
-    from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RunKey
 
 PREFIX: Final = "history"
 EARLIER_VERSIONS: Final = 3  # that are kept besides the current one, of any age

@@ -8,19 +8,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciguard.errors import RemoteError
 from ciguard.serve.api.problem_details import problem
 from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.request_threads import Late
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG: Final = logging.getLogger(__name__)
 BODY_BYTES: Final = 1 << 20  # of a form or a query

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+from sqlalchemy.engine import Connection
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -22,16 +24,11 @@ from ciguard.render.pages import VERDICTS
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
 from ciguard.serve.request_threads import answer_in
+from ciguard.serve.service import Service
 from ciguard.serve.state import pauses, repositories, schema, work_list
 from ciguard.serve.state.database import after_ms
 from ciguard.serve.state.run_key import is_same_run
 from ciguard.serve.state.work_list import WorkState
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-    from starlette.requests import Request
-
-    from ciguard.serve.service import Service
 
 PATH: Final = "/metrics"
 RECENT_S: Final = 3600.0

@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec.archive import members
 from ciguard.codec.unpack_limits import PUSH_LIMITS
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
+from ciguard.serve.service import Service
 from ciguard.serve.state import raw_artifacts
 from ciguard.serve.state.raw_artifacts import RawArtifact
-
-if TYPE_CHECKING:
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RunKey
 
 PUSHED: Final = "/pushed"  # of the row; no artifact on GitHub has a slash in its name
 

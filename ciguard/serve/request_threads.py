@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from starlette.requests import Request
 
 from ciguard.errors import RemoteError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 T = TypeVar("T")
 THREADS: Final = 8  # of pages

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.objects import ObjectStore, open_objects
+from ciguard.serve.settings import Settings
 from ciguard.serve.state.database import Database, open_database
-
-if TYPE_CHECKING:
-    from ciguard.serve.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,17 @@ import gzip
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.compare.json import answers_json
 from ciguard.compare.json import as_json as comparison_json
 from ciguard.errors import InputError
 from ciguard.explain.explanation import explain_report
 from ciguard.guard.json import as_json as verdict_json
+from ciguard.report.view import Report
 from ciguard.serve.objects import NoSuchObject
-
-if TYPE_CHECKING:
-    from ciguard.report.view import Report
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.service import Service
+from ciguard.serve.state.run_key import RunKey
 
 SCHEMA: Final = 1
 DAMAGED: Final = (

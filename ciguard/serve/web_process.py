@@ -14,17 +14,15 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import uvicorn
 
 from ciguard.errors import UsageError
 from ciguard.serve.application import build_application
 from ciguard.serve.connections import TimedProtocol, connection_limit
-
-if TYPE_CHECKING:
-    from ciguard.serve.results.read_model import ReadModel
-    from ciguard.serve.service import Service
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.service import Service
 
 _LOG: Final = logging.getLogger(__name__)
 REQUEST_GRACE_S: Final = 20  # for current requests at the end of the process

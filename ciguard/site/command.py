@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import click
 
 from ciguard import console
+from ciguard.config.invocation import Invocation
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.github.repository_ref import SERVER_URL
 from ciguard.guard.view import owner_text
@@ -29,9 +30,6 @@ from ciguard.render.templates import environment, template_folder
 from ciguard.site.read_model import base_history, repository_pages, run_rows
 from ciguard.sources import local
 from ciguard.text import count_of, size
-
-if TYPE_CHECKING:
-    from ciguard.config.invocation import Invocation
 
 MARKER: Final = "ciguard-site.json"  # of a folder, or of published pages, that a site may replace
 STATIC: Final = "-/static/"  # no owner's name begins with a hyphen

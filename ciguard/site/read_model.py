@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ciguard.history.file import CODE_NAMES, History, Values
 from ciguard.history.query import DIED, FAILED, BaseQuery, base_runs
+from ciguard.history.runs import HistoryRun
 from ciguard.model import CaseKey, UnitKey
 from ciguard.model.attempts import STATUSES
 from ciguard.render import pages
 from ciguard.render.trends import charted_runs, find_trends
-
-if TYPE_CHECKING:
-    from ciguard.history.runs import HistoryRun
 
 LISTED: Final = 30  # tests of a list, each with a page of its own
 SHOWN: Final = 30  # runs of a table

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 import yaml
@@ -20,9 +20,11 @@ from act.test_workflow_run import SPY, spied
 from loopback import serving
 from serve.api.oidc_issuer import Issuer
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ciguard.codec import plan_file
 from ciguard.codec.record.reader import read_records
+from ciguard.model.record import Record
 from ciguard.serve.api import oidc
 from ciguard.serve.application import build_application
 from ciguard.serve.service import open_service
@@ -30,11 +32,6 @@ from ciguard.serve.settings import Role, Settings, read_settings
 from ciguard.serve.state import claim_rows, repositories
 from ciguard.serve.state.repositories import Repository
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from ciguard.model.record import Record
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 RUN_ID: Final = 7  # of which the issuer signs, as of the id of the repository

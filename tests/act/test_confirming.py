@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
+from act.fake_machine import GitHub
 from act.test_workflow_run import REPORT
-
-if TYPE_CHECKING:
-    from act.fake_machine import GitHub
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 TESTS = """

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from act.fake_machine import GitHub
+from act.fake_machine import GitHub
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 SHOP = "def add(a, b):\n    return a + b\n\n\ndef pay(a):\n    return -a\n"

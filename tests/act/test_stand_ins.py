@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+
+from act.fake_machine import GitHub
 
 from ciguard.workflow.job_templates import ACTIONS
-
-if TYPE_CHECKING:
-    from act.fake_machine import GitHub
 
 UPLOAD = f"uses: {ACTIONS['upload_artifact']}"
 DOWNLOAD = f"uses: {ACTIONS['download_artifact']}"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
+from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 TESTS = [

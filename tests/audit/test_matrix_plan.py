@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 
 from ciguard.codec import plan_file
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
-    from ciguard.model import Plan
+from ciguard.model import Plan
 
 TESTS = [
     {"id": "Shop.Cart.Adds", "file": "tests/a.cs", "categories": []},

@@ -6,9 +6,10 @@ import json
 import re
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard, Golden
 from init.move_in_samples import NO_ADDRESS
 
 from ciguard.audit.next_step import RESULT_OPTIONS, RESULT_PATHS, NextStep, after_workflows
@@ -17,9 +18,6 @@ from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.job_templates import ACTIONS
 from ciguard.workflow.test_commands import read_tasks
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 GUIDE = (Path(__file__).parents[2] / "docs/how-to/comment.md").read_text("utf-8")

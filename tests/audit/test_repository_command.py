@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from audit.conftest import SHARDS
+from conftest import Ciguard, Golden
 from fakegithub.past_runs import AT_LIMIT, WORKFLOW, Audit, PastRuns
 from fakegithub.state import FakeGitHub, Fault
 
 from ciguard.audit.repository_reader import MAX_CALLS
 from ciguard.audit.rule_table import RULES, RUN_RULES
-
-if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 OTHER_RULES = {r"No finding: [^.]+": "No finding: the other rules"}

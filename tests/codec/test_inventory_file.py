@@ -5,18 +5,15 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Golden
 
 from ciguard.codec import inventory_file
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
-
-if TYPE_CHECKING:
-    from conftest import Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "inventory"
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
+from conftest import Golden
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -33,9 +34,6 @@ from ciguard.model import (
     UnitCount,
     Variant,
 )
-
-if TYPE_CHECKING:
-    from conftest import Golden
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "plan.schema.json"
 ODD = 'a"b\n\\ \u2028 😀 \ud800' + "x" * 5000

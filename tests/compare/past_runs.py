@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from compare.compare_factories import MIB, column_run
 
-if TYPE_CHECKING:
-    from ciguard.compare.measure_changes import CaseChange
-    from ciguard.compare.run_columns import Run
-
+from ciguard.compare.measure_changes import CaseChange
+from ciguard.compare.run_columns import Run
 
 TESTS = 60
 Floats = np.ndarray[Any, Any]

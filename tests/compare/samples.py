@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compare.compare_factories import case, died, run_of
 
 from ciguard.compare.compare_runs import Context, compare_run
+from ciguard.compare.comparison import Comparison
+from ciguard.model import Result
 from ciguard.model.jobs import Job
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.model import Result
 
 HOSTILE = "t.py::x[`|<b>@everyone</b> #1 ${{ x }} ::set-output\n\u202e\U0001f389]"
 

@@ -15,18 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from compare.compare_factories import MIB, column_run
 
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.measure_changes import MeasureVerdict
+from ciguard.compare.run_columns import Run
 from ciguard.history.file import CODE
-
-if TYPE_CHECKING:
-    from ciguard.compare.measure_changes import MeasureVerdict
-    from ciguard.compare.run_columns import Run
-    from ciguard.model import CaseKey
+from ciguard.model import CaseKey
 
 Floats = np.ndarray[Any, Any]
 HEAVY_TAIL: Final = 4  # degrees of freedom of the noise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +18,10 @@ from ciguard.compare.baseline_selection import (
     with_parents,
 )
 from ciguard.compare.compare_runs import Context, compare_run
+from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import baseline_text, excluded_text
 from ciguard.history.file import History, empty
 from ciguard.history.runs import HistoryLeg, HistoryRun
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
 
 BEGIN = datetime(2026, 11, 1, 10, tzinfo=UTC)
 

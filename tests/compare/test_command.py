@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, died, files_of, run_of
@@ -15,13 +15,11 @@ from compare.samples import base_legs, head_legs
 from compare.test_leaks import growing
 from compare.test_legs import on_gpu
 from compare.test_suite_speed import BASES, paced
+from conftest import Ciguard
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import DEATHS, Comparison, exit_code, triggered
 from ciguard.model import FAIL_CONDITIONS, Ending, Result
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 def write(folder: Path, name: str, legs: Mapping[str, list[Result]], **facts: Any) -> str:

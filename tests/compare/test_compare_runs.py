@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from compare.compare_factories import case, died, files_of, run_of
+from compare.past_runs import Past, factor, names
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.legs import IncompleteReason, Total
+from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import headline
 from ciguard.history.file import CODE, History
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.run_columns import Run
-
-from compare.past_runs import Past, factor, names
 
 
 def test_a_run_against_itself_is_never_a_finding() -> None:

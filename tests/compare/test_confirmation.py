@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, run_of
 
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.confirmation import MAX_BYTES, apply_confirmation, read_confirmation
 from ciguard.compare.wording import measure_text, note_text
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
 
 KEY = {"suite": "", "variant": "", "unit": "a", "case": "a"}
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, died, files_of, run_of
 from compare.test_jobs import ALLOCATOR, END, START, WORDS
+from conftest import Ciguard
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.state import FakeGitHub, Fault
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
-    from ciguard.model import Result
+from ciguard.model import Result
 
 TIMEOUT = "panic: test timed out after 1m0s\n"
 

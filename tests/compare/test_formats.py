@@ -6,11 +6,11 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from compare.compare_factories import case, died, run_of
 from compare.samples import COMPARISONS, confirmed, hurt
+from conftest import Golden
 from guard.fixtures import make_plan
 from markdown_it import MarkdownIt
 
@@ -20,12 +20,7 @@ from ciguard.compare.json import as_json
 from ciguard.compare.legs import Total
 from ciguard.compare.transitions import Excuse
 from ciguard.compare.wording import leak_text, measure_text, suite_speed_text
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
-    from ciguard.model import Result
-
+from ciguard.model import Result
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "compare"
 SCRUB = {r"sha256-[^']+": "sha256-HASH"}

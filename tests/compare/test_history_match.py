@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, files_of, run_of
@@ -11,13 +11,11 @@ from compare.compare_factories import case, files_of, run_of
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.baseline_selection import match_in_history
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import headline, run_text
 from ciguard.history.file import History, decode, encode
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
 
 WALL = {1: 10.000001, 2: 10.123457, 3: 10.5}
 

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from compare.compare_factories import case, column_run, files_of, run_of
+from conftest import Ciguard, Golden
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
+from fakegithub.state import FakeGitHub
 from guard.test_result_files import junit
 
 from ciguard.compare.command import FORMATS
@@ -33,11 +35,6 @@ from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import headline
 from ciguard.model import FAIL_CONDITIONS, Ending
 from ciguard.model.jobs import Job
-
-if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
-    from fakegithub.state import FakeGitHub
-
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "compare"
 BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import MIB, case, run_of
 
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_columns import Run
 from ciguard.compare.wording import headline, leak_text
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
 
 
 def growing(stored: float, run_id: int, tests: int = 60, first: float = 0.0, **more: Any) -> Run:

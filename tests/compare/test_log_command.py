@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
+from conftest import Ciguard, Golden
 from fakegithub.actions import add_job
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
 
 from ciguard.compare.command import FORMATS
-
-if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
 
 SAMPLES: Final = Path(__file__).parent.parent / "samples" / "logs"
 SUFFIX: Final = {"text": "txt", "markdown": "md", "json": "json"}

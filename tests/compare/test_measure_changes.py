@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +16,13 @@ from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import Note, triggered
 from ciguard.compare.json import json_text, read_comparison
+from ciguard.compare.run_columns import Run
 from ciguard.compare.view import document
 from ciguard.compare.wording import change_text, headline, measure_text, value_texts
 from ciguard.history.file import CODE
 from ciguard.history.ingest import history_of
 from ciguard.render.plaintext import as_text
 from ciguard.text import duration
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
 
 
 def test_slowdown_in_one_run_is_a_suspect_and_not_listed() -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import reduce
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, leg_lines, run_of
 from compare.samples import HOSTILE
+from conftest import Ciguard
 from history.test_merge import record
 
 from ciguard.codec.record.lines import encode as encode_line
@@ -31,10 +32,6 @@ from ciguard.logs.pattern_table import Direction
 from ciguard.logs.process_logs import LogMetric
 from ciguard.logs.values import LogValue, Place
 from ciguard.model import FAIL_CONDITIONS, MetricLine, Record, Result
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 MIB = 1024 * 1024
 

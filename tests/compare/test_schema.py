@@ -9,23 +9,20 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
 from class_schemas import PLAIN, ClassSchemas
 from compare.compare_factories import case, run_of
 from compare.samples import COMPARISONS, confirmed, hurt, same
+from conftest import Golden
 
 from ciguard import model
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import Comparison, with_state
 from ciguard.compare.json import PARTS, SCHEMA, as_json, read_comparison
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
 
 PLACE = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "compare.schema.json"
 NAMES = {name: kind for part in (*PARTS, model) for name, kind in vars(part).items()}

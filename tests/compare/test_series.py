@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from conftest import Ciguard
+from numpy.typing import NDArray
 from run.leg_runner import PYTEST, plan_of, start_shard
 
 from ciguard.codec.record.lines import encode
@@ -23,11 +24,6 @@ from ciguard.compare.series import (
     summary_text,
 )
 from ciguard.model import Line, MetricLine, Result, ShardLine, StartLine
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-    from numpy.typing import NDArray
-
 
 MIB = 1 << 20
 SERIES = 4_000

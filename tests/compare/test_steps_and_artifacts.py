@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, files_of
+from conftest import Ciguard
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
+from fakegithub.state import FakeGitHub
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,11 +26,6 @@ from ciguard.compare.steps_and_artifacts import (
     pair_by_name,
 )
 from ciguard.model.jobs import Job, RunArtifact, Step
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
-
 
 # The first is of the issue; others as EnzymeAD/Enzyme-JAX, PyTorch and uv name what they upload.
 NORMALIZED = {

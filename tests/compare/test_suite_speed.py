@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,12 +10,10 @@ from compare.compare_factories import case, column_run, run_of
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_columns import Run
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed
 from ciguard.compare.wording import headline, suite_speed_text
 from ciguard.model import Runner
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
 
 TESTS = 40
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from compare.compare_factories import case, died, files_of, run_of
 from guard.fixtures import make_plan
@@ -13,16 +11,13 @@ from hypothesis import strategies as st
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.transitions import WORSE_KINDS, match_renames, transitions
 from ciguard.compare.wording import before_text, case_text, failure_rate_text, headline, kind_text
+from ciguard.history.file import History
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.model import ENDINGS, OUTCOMES, Result, UnitKey
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.history.file import History
-
 
 PASSED = case("u")
 SKIPPED = case("u", outcome="skipped")

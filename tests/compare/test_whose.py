@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 import scipy
@@ -14,6 +13,7 @@ from compare.compare_factories import case, files_of, run_of
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_columns import Run
 from ciguard.compare.whose import (
     Past,
     PastRun,
@@ -24,12 +24,9 @@ from ciguard.compare.whose import (
     evidence_text,
     interval_text,
 )
+from ciguard.history.file import History
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Run
-    from ciguard.history.file import History
 
 FIRST_BAD = PastRun(4711, "3f2a91c" + "0" * 33, datetime(2026, 11, 20, tzinfo=UTC))
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

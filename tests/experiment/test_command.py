@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
@@ -22,12 +22,10 @@ from markdown_it import MarkdownIt
 from ciguard.errors import UsageError
 from ciguard.experiment import view
 from ciguard.experiment.command import parse_arms, parse_conditions, parse_seconds
+from ciguard.experiment.result import Experiment
 from ciguard.experiment.view import as_json, verdict_lines
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text
-
-if TYPE_CHECKING:
-    from ciguard.experiment.result import Experiment
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs/reference/schemas/experiment.schema.json"
 SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text("utf-8")))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, died, leg_lines
+from conftest import Golden
 from markdown_it import MarkdownIt
 
 from ciguard.codec import plan_file as plan_codec
@@ -32,10 +33,6 @@ from ciguard.experiment.view import commit_document, commits_as_json
 from ciguard.model import CaseKey, Record, Result, Suite, UnitKey
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import COLUMNS, as_text
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
 HOSTILE = "t.py::x[`|<b>@everyone</b> #1 ${{ x }} ::set-output\n\u202e]"

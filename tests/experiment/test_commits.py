@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
 from compare.compare_factories import case, run_of
+from conftest import Ciguard
 from experiment.test_command import SIGNALS, interrupt
 from history.git_servers import git
 
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
 from ciguard.compare.json import as_json, read_comparison
 from ciguard.compare.wording import headline
 from ciguard.errors import UsageError
 from ciguard.experiment.command import compares_commits
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
-    from ciguard.compare.comparison import Comparison
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 TESTS = """

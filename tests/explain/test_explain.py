@@ -11,15 +11,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 
 from ciguard.explain.explanation import ExplainedTest, Explanation, Problem, Untrusted
 from ciguard.explain.view import fitting, json_text, plain_text
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 ROOT = Path(__file__).parent.parent.parent
 SKILL = ROOT / "skills" / "ciguard" / "SKILL.md"

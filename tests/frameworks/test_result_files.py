@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process, clean_environment
-
-if TYPE_CHECKING:
-    from frameworks.loop import Loop
+from frameworks.loop import Loop
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "comment.md"
 

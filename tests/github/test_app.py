@@ -7,13 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from fakegithub.apps import APP_ID, FakeRepository, add_app, private_key_pem
-from fakegithub.state import Login
+from fakegithub.apps import (
+    APP_ID,
+    FakeApp,
+    FakeInstallation,
+    FakeRepository,
+    add_app,
+    private_key_pem,
+)
+from fakegithub.state import FakeGitHub, Login
 from pydantic import SecretStr
 
 from ciguard.errors import UsageError
@@ -23,10 +29,6 @@ from ciguard.github.client import GitHub
 from ciguard.github.models import Account
 from ciguard.report.publish import ACTIONS_BOT, upsert_comment, upsert_issue, with_marker
 from ciguard.serve.github_clients import App
-
-if TYPE_CHECKING:
-    from fakegithub.apps import FakeApp, FakeInstallation
-    from fakegithub.state import FakeGitHub
 
 SHOP = FakeRepository(id=11, full_name="octo-org/shop")
 OURSELVES = Account(login="shard-judge[bot]", type="Bot")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from fakegithub.state import TOKEN, FakeGitHub, Fault, Login
 
 from ciguard.github.api_errors import Forbidden, GitHubError
+from ciguard.github.client import GitHub
+from ciguard.github.models import CheckRun
 from ciguard.guard.annotations_and_outputs import Annotation
 from ciguard.report.publish import MAX_SUMMARY, create_check
-
-if TYPE_CHECKING:
-    from ciguard.github.client import GitHub
-    from ciguard.github.models import CheckRun
 
 REPOSITORY = "octo-org/shop"
 CHECKS = f"/repos/{REPOSITORY}/check-runs"

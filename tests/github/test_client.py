@@ -3,13 +3,20 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from email.utils import formatdate
-from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.conformance import mistakes
 from fakegithub.fake_clock import noting
 from fakegithub.server import serving
-from fakegithub.state import PRIMARY_LIMIT, READ_ONLY, SECONDARY_LIMIT, TOKEN, Fault, Login
+from fakegithub.state import (
+    PRIMARY_LIMIT,
+    READ_ONLY,
+    SECONDARY_LIMIT,
+    TOKEN,
+    FakeGitHub,
+    Fault,
+    Login,
+)
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode, RemoteError, UsageError
@@ -17,9 +24,6 @@ from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
 from ciguard.github.models import Account, Text
 from ciguard.github.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
 
 THREAD = "/repos/octo-org/shop/issues/7/comments"
 FIRST = "/repos/octo-org/shop/issues/comments/1"

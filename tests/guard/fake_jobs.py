@@ -6,21 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fakegithub.actions import REPOSITORY, add_job
+from fakegithub.state import FakeGitHub
+from guard.fixtures import World
 
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import RemoteError
 from ciguard.guard.github_facts import query_jobs
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Finding, Leg, Verdict
 from ciguard.model.jobs import Job, Step
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
-    from guard.fixtures import World
-
-    from ciguard.guard.verdict import Finding, Leg, Verdict
 
 # As GitHub, its runner and the system say it.
 NEW_LIMIT = "The job has exceeded the maximum execution time of 15m0s"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
+from ciguard.guard.github_facts import NeededJob, RunFacts
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Policy, Verdict
 from ciguard.guard.view import document
@@ -37,9 +38,6 @@ from ciguard.model import (
     Variant,
 )
 from ciguard.render.plaintext import as_text
-
-if TYPE_CHECKING:
-    from ciguard.guard.github_facts import NeededJob, RunFacts
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/schemas/verdict.schema.json").read_text("utf-8")

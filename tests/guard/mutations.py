@@ -6,13 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import Any, Final
 
 from guard.fake_jobs import FAILED, KILLED, job
 from guard.oracle import HEAD, Run, moment, number, objects
-
-if TYPE_CHECKING:
-    from random import Random
 
 CONCLUSIONS: Final = (
     *("success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from guard.fake_jobs import FakeEvaluatedRun, FakeRunApi, job
 
@@ -22,9 +22,7 @@ from ciguard.guard.github_facts import NeededJob as Needed
 from ciguard.guard.github_facts import query_jobs
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Policy, Verdict
-
-if TYPE_CHECKING:
-    from ciguard.model.jobs import Job
+from ciguard.model.jobs import Job
 
 HEAD: Final = "a" * 40  # the commit of the run
 GOOD: Final = frozenset({"passed", "skipped"})

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 
 from ciguard.history.file import decode
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 SHARDS = {"1": ["cart.test.js", "test/cart.test.js"], "2": ["test/deep/cart.test.js"]}
 ROOTS = {"1": "/home/runner/work/shop/shop/", "2": "D:\\a\\shop\\shop\\"}

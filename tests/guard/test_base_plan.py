@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from guard.fixtures import SHARDS, World, make_plan
 from guard.test_effective_policy import PolicyCheckout
 
@@ -14,10 +14,6 @@ from ciguard.guard.headline import headline
 from ciguard.guard.verdict import Policy
 from ciguard.guard.wording import finding_message
 from ciguard.model import Exclusion, InventorySummary, Orphan, Plan
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 COMMIT = "0123456789abcdef"
 NAMES = [f"many.t::{number:03}" for number in range(200)]

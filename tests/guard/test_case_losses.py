@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from guard.fixtures import make_plan
 from guard.test_effective_policy import PolicyCheckout
 
@@ -45,10 +46,6 @@ from ciguard.model import (
     UnitKey,
     Variant,
 )
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 UNIT = "spec/crash_spec.rb"
 KEY = UnitKey("rb", "", UNIT)

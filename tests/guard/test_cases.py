@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
+from guard.cases.case import Case
 from guard.cases.job_cases import DEATHS
 from guard.cases.table import CASES
 from guard.fake_jobs import FAILED, STEPS, TOKEN, environ_of, job, serve_job
@@ -27,13 +28,9 @@ from ciguard.guard.command import command
 from ciguard.guard.verdict import Finding
 from ciguard.guard.wording import finding_fix, finding_message, note_text
 from ciguard.model import ENDINGS, EndLine, UnitKey
+from ciguard.model.jobs import Job
 from ciguard.render.notes import Note
 from ciguard.sources import inputs
-
-if TYPE_CHECKING:
-    from guard.cases.case import Case
-
-    from ciguard.model.jobs import Job
 
 EXIT = {"passed": ExitCode.OK, "failed": ExitCode.TESTS_FAILED, "incomplete": ExitCode.INCOMPLETE}
 LATER = datetime.now(UTC).date() + timedelta(days=20)

@@ -6,19 +6,17 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import jsonschema
 import pytest
+from conftest import Ciguard, Golden
 from guard.fixtures import SCHEMA, World, make_leg, make_plan, passed, text_of
 
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Level, State
 from ciguard.model import ENDINGS, OUTCOMES, EndLine, Exclusion, InventorySummary, Suite
 from ciguard.render.plaintext import COLUMNS
-
-if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard, Golden
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg
 from pydantic import TypeAdapter
 
@@ -15,9 +15,6 @@ from ciguard.codec.coverage_file import Coverage, Share
 from ciguard.guard.limits import check_coverage
 from ciguard.guard.verdict import Policy
 from ciguard.guard.wording import finding_message
-
-if TYPE_CHECKING:
-    from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples/guard"
 FULL = Coverage(

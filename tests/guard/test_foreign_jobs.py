@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from fakegithub.actions import add_job
+from fakegithub.state import FakeGitHub
 from guard.fake_jobs import (
     BY_HAND,
     EXIT_137,
@@ -25,10 +26,6 @@ from guard.test_result_files import junit
 from ciguard.codec import plan_file
 from ciguard.guard.github_facts import match_foreign_jobs, query_jobs
 from ciguard.model import Plan, Prediction, Shard
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
 
 JOBS = {"01": "Tests - A / B", "02": "Tests - C", "03": "Tests - D"}
 LIMIT = "2026-11-21T10:45:20Z"  # 45 min after the start of `add_job`

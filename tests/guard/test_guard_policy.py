@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Golden
 from guard.fake_jobs import FAILED, KILLED, FakeRunApi, job, verdict_of
 from guard.fixtures import World, make_plan, passed, text_of
 
@@ -24,10 +25,6 @@ from ciguard.model import CaseKey, EventLine, Line, ProcessEndLine, ProcessLine,
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.plaintext import COLUMNS
 from ciguard.report.view import Report, ReportData
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Golden
 from guard.fixtures import VERDICT_SCHEMA, text_of
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.guard.json import as_json
+from ciguard.guard.verdict import Verdict
 from ciguard.guard.view import document
 from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.render.markdown import as_markdown
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
-    from ciguard.guard.verdict import Verdict
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "guard"
 

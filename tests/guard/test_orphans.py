@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from guard.fixtures import SHARDS, World, make_leg, make_plan
 from guard.test_effective_policy import PolicyCheckout
 
@@ -24,10 +24,6 @@ from ciguard.history.merge import merge
 from ciguard.history.query import last_shards
 from ciguard.model import InventorySummary, Orphan, Plan, UnitKey
 from ciguard.render.plaintext import as_text
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 LOST = "d.t::eight"
 NEVER = "e.t::nine"

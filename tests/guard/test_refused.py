@@ -6,23 +6,19 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from guard.fixtures import World
 
 from ciguard.codec.record import reader
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
 from ciguard.guard.prove import check_unread_files, prove
+from ciguard.guard.verdict import Verdict
 from ciguard.guard.wording import finding_message
 from ciguard.sources import local
 from ciguard.sources.local import read_inputs, read_tree
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
-    from ciguard.guard.verdict import Verdict
 
 
 def prove_folder(folder: Path, world: World) -> Verdict:

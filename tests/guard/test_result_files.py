@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
+from conftest import Ciguard
 from guard.fixtures import SHARDS, make_plan, text_of
 
 from ciguard.codec.results.planned_shards import records_from_files
@@ -26,10 +27,6 @@ from ciguard.guard.wording import finding_message
 from ciguard.model import Plan, PlannedUnit, Suite
 from ciguard.model.jobs import Job
 from ciguard.sources import local
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "samples" / "junit"

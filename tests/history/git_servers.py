@@ -10,16 +10,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from ciguard.history.branch_store import BranchStore
+from ciguard.history.file import History
 from ciguard.history.ingest import history_of
 from ciguard.history.stores import open_store
 from ciguard.model import EndLine, Record, Result, ShardLine
-
-if TYPE_CHECKING:
-    from ciguard.history.file import History
 
 NAME = "ciguard-history"
 PLACE = f"branch:{NAME}"

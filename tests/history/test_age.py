@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from history.test_merge import record
 
 from ciguard.codec.record.lines import encode as encode_line
@@ -18,9 +18,6 @@ from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.query import BaseQuery, days_since_execution
 from ciguard.model import CaseKey, EndLine, Outcome, Record, Result
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 def run(

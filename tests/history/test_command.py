@@ -6,9 +6,9 @@ import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from guard.fixtures import make_plan
 from history.git_servers import git
 from history.stored_values import values_in
@@ -23,9 +23,6 @@ from ciguard.history.command import _read as read
 from ciguard.history.ingest import ACCEPTED_INPUTS, RunMetadata
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.model import EndLine, Line, Result, ShardLine
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 XML = '<testsuite><testcase classname="a.b" name="t{}" time="0.25"/></testsuite>'
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from history.test_merge import record
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,10 +22,6 @@ from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, MetricSeries, RunValue
 from ciguard.model import Line, MetricLine, Record, Result
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 PASSED = Result("a.py::t", "passed", wall_s=1.0)
 

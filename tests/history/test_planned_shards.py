@@ -6,19 +6,16 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from guard.fixtures import make_plan
 from guard.test_result_files import junit
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.history.file import History, decode
 from ciguard.history.query import BaseQuery, base_unit_count, known_failures
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 SHARDS: dict[str, tuple[str, ...]] = {
     f"{n:02}": (f"s{n:02}.t::one", f"s{n:02}.t::two") for n in range(1, 30)

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from conftest import Ciguard, clean_environment
@@ -16,12 +15,10 @@ from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
 from ciguard.codec.record.lines import encode as encode_line
 from ciguard.errors import RemoteError
+from ciguard.history.branch_store import BranchStore
 from ciguard.history.file import History, StoredBytes, decode, encode
 from ciguard.history.stores import TRIES, load, update
 from ciguard.model import Result, ShardLine
-
-if TYPE_CHECKING:
-    from ciguard.history.branch_store import BranchStore
 
 
 def read_history(path: Path) -> History:

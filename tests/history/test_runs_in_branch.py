@@ -8,17 +8,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import Ciguard, clean_environment
 from history.git_servers import NAME, PLACE, branch, clone, git
 from history.stored_values import values_of
 
+from ciguard.history.runs import HistoryLeg
 from ciguard.history.stores import load
-
-if TYPE_CHECKING:
-    from ciguard.history.runs import HistoryLeg
 
 ROOT = Path(__file__).parent.parent.parent
 SUITE = f"""

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from history.git_servers import one
 from loopback import answering, serving
 from plan.plan_requests import plan_of
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -23,10 +25,6 @@ from ciguard.history import service_credentials, service_store
 from ciguard.history.service_credentials import credentials, origin_of
 from ciguard.history.stores import load_or_explain, open_store
 from ciguard.model.service_address import is_safe
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-    from starlette.requests import Request
 
 PATH = "/api/v1/repos/o/r/history"
 HISTORY = history_codec.encode(one(7))

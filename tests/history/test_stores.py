@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from history.git_servers import ids, one
 
 from ciguard.errors import InputError
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 def test_file_is_replaced_only_if_unchanged_since_read(tmp_path: Path) -> None:

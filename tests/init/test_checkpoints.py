@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import call_in_process
@@ -16,10 +16,8 @@ from run.leg_runner import LISTS, UNGUARDED, build_pyz, plan_of, until
 from ciguard.codec import plan_file as plan_codec
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.init.workflow_files import Workflow, render_workflow
+from ciguard.model import LegPolicy
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from ciguard.model import LegPolicy
 
 # While `block` is there, a test says so and waits: that is where the runner gets lost.
 TESTS = """

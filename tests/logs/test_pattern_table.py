@@ -6,19 +6,16 @@ import io
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import re2
+from conftest import Golden
 
 from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import SCALES, SPANS, LogValue
 from ciguard.model import ENDINGS, failure_texts
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
 
 SAMPLES: Final = Path(__file__).parent.parent / "samples" / "logs"
 READER: Final = LogReader()

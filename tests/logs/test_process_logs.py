@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
+from conftest import Ciguard
 from run.leg_runner import start
 
 from ciguard.logs import process_logs
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.process_logs import ProcessLogs, is_process_log
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    import pytest
-    from conftest import Ciguard
 
 REMAT = (
     "W xla/hlo/transforms/hlo_rematerialization.cc:3005] Can't reduce memory use below 10.64GiB "

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from guard.fixtures import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.model import Plan
 from ciguard.model.shard_names import MAX_KEY, safe_keys, shard_lookup
-
-if TYPE_CHECKING:
-    from ciguard.model import Plan
 
 
 def test_keys_are_safe_and_stay_where_they_are() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,13 @@ from ciguard.model import Pool, Suite, Variant
 from ciguard.plan.declared_needs import NO_NEEDS, DeclaredNeeds
 from ciguard.plan.estimates import Estimates
 from ciguard.plan.inventory import inventory
+from ciguard.plan.loss_isolation import CandidateSet
+from ciguard.plan.overheads import Overheads
 from ciguard.plan.planner import PlanResult, Provenance, plan
 from ciguard.plan.problem import NO_OVERHEADS, PlanInputs, PlanOptions
 from ciguard.plan.risk import UnitMemory
 from ciguard.plan.time_limits import time_limits
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
-
-if TYPE_CHECKING:
-    from ciguard.plan.loss_isolation import CandidateSet
-    from ciguard.plan.overheads import Overheads
 
 GIB = 1 << 30
 POOLS = {

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from act.events import pull_request_event
+from conftest import Ciguard
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 DOCS = {"path": ".github/workflows/docs.yml"}
 OF_TAG = {"head_sha": "c" * 40}  # whose name is that of the base

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from plan.plan_factories import planned
 from plan.plan_requests import LISTED, NONE, plan_of
 
 from ciguard.codec import plan_file as codec
 from ciguard.model.plan import claimable_blocks
 from ciguard.plan.block_registration import registration
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 HOST = "https://ci.example.org"
 

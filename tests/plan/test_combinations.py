@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from plan.plan_requests import LISTED, NONE, ids, plan_of
 
 from ciguard.codec import plan_file
 from ciguard.plan.outputs import matrix
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 MATRIX = """
 os: [ubuntu-latest, windows-latest]

@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Ciguard
 from plan.plan_factories import GIB, planned
 
 from ciguard.codec import plan_file
@@ -17,10 +18,6 @@ from ciguard.plan.declared_needs import DeclaredNeeds, contradiction_notes, with
 from ciguard.plan.estimates import Estimates, Observations, estimate_units
 from ciguard.plan.view import note_text
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 MIB = 1 << 20
 NAN = float("nan")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 from ciguard.plan.fixed_shards import fixed_assignment
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 def test_listing_assigns_shards_to_all_units_or_none() -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from plan.plan_requests import NONE, plan_of
 
 from ciguard.history.file import empty, encode
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 def test_missing_history_is_noted_in_the_table(listed: Path, ciguard: Ciguard) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from conftest import Ciguard
 from guard.test_effective_policy import PolicyCheckout
 from history.git_servers import environment, git
 
 from ciguard.git.checkout import ChangedFile, Checkout
 from ciguard.plan.new_tests import MAX_BYTES, compare_functions, read_diff
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 A, B = "def test_a(): f(1)\n", "def test_b(x): g(x)\n"
 CLASS = "class TestC:\n    def test_c(self): h()\n"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from plan.plan_requests import NONE, ids, plan_of
 
 from ciguard.model import Pool, ShardCountOption
 from ciguard.plan.allocation import cost_of, counts_to_try, run_wall_s, shard_count_option
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -18,9 +18,6 @@ from ciguard.plan.packing import (
     lower_bound_s,
     pack_balanced,
 )
-
-if TYPE_CHECKING:
-    from random import Random
 
 WALLS = st.lists(st.floats(0, 1e4), min_size=1, max_size=60)
 SETUPS = st.lists(st.floats(0, 1e3), min_size=60, max_size=60)

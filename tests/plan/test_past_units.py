@@ -6,12 +6,10 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
+from conftest import Ciguard
 
 MATRIX = 'os: [ubuntu-latest, macos-latest]\npython: ["3.12", "3.13"]\n'
 FIRST, LAST = "ubuntu-latest, 3.12", "macos-latest, 3.13"

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,10 +18,6 @@ from ciguard.plan.allocation import MIN_GAIN
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
-
-if TYPE_CHECKING:
-    import random
-
 
 UNITS = st.dictionaries(
     st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),

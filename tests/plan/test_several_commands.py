@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,9 +11,7 @@ from hypothesis import strategies as st
 from plan.plan_factories import planned, suite
 
 from ciguard.codec.inventory_file import InventoryUnit
-
-if TYPE_CHECKING:
-    from ciguard.model import Plan
+from ciguard.model import Plan
 
 # By suite: what its process takes to start, and its tests.
 Suites = list[tuple[float, list[float]]]

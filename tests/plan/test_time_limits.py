@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from conftest import Ciguard
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.plan.estimates import Observations, no_observations
 from ciguard.plan.inventory import Inventory, inventory
 from ciguard.plan.time_limits import TimeoutRule, unit_timeouts
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
 
 UNITS = ("quick", "slow", "stopped", "new")
 

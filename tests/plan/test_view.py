@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
+from conftest import Golden
 from markdown_it import MarkdownIt
 from plan.plan_factories import GIB, POOLS, planned, suite
 from render.test_html_page import Structure
@@ -20,10 +21,6 @@ from ciguard.render.formats import as_html
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.text import price
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "plan"
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ciguard.render.change_point import MIN_RUNS, ChangePoint, find_change
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SERIES = 1000
 CREEP_RUNS, CREEP = 25, 0.03

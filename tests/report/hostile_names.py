@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from guard.fixtures import World, make_leg, make_plan, passed
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.model import Result
 from ciguard.render.links import Links
 from ciguard.report.view import ReportData
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
 
 NAMES: Final = (
     "[l](http://evil.example)::t",

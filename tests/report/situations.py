@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from guard.fixtures import MIB, SHARDS, World, make_leg, make_plan
 
@@ -13,16 +13,14 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.whose import Tries
+from ciguard.guard.github_facts import NeededJob
 from ciguard.guard.verdict import Finding, Policy
+from ciguard.history.file import History
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.model import Plan, Result
 from ciguard.render.links import Links
 from ciguard.report.view import ReportData, excuses_of
-
-if TYPE_CHECKING:
-    from ciguard.guard.github_facts import NeededJob
-    from ciguard.history.file import History
 
 ALONE: Final = Tries(3, 0, "failed")
 PEAK: Final = {"measured_by": "mark", "peak_delta_bytes": 100 * MIB, "gpu_peak_bytes": 20 * MIB}

@@ -6,21 +6,18 @@ import html
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, files_of
+from conftest import Ciguard
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
 from fakegithub.state import FakeGitHub, Fault
 from guard.fake_jobs import environ_of
 from guard.fixtures import World, make_leg
 
 from ciguard.text import step_outputs
-
-if TYPE_CHECKING:
-    from subprocess import CompletedProcess
-
-    from conftest import Ciguard
 
 NEEDS = json.dumps({"plan": {"result": "success"}, "legs": {"result": "failure"}})
 

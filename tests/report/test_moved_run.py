@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from guard.moved_runs import MOVED, SHARDS, MovedRun, run_with_a_move
 
 from ciguard.model import DefaultsLine, Result
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 @pytest.fixture

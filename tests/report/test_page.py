@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Golden
 from guard.fixtures import MIB, World, make_plan
 
 from ciguard.codec.record.reader import read_records
@@ -19,9 +19,6 @@ from ciguard.render.links import Links
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report import charts
 from ciguard.report.view import Report, ReportData
-
-if TYPE_CHECKING:
-    from conftest import Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "report"
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN", r"sha256-[^']+": "sha256-HASH"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from fakegithub.actions import REPOSITORY, add_job
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
@@ -14,11 +16,6 @@ from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World, make_plan
 
 from ciguard.model import EndLine, ProcessEndLine, Result
-
-if TYPE_CHECKING:
-    from subprocess import CompletedProcess
-
-    from conftest import Ciguard
 
 JOBS = f"GET /repos/{REPOSITORY}/actions/runs/7/jobs"
 SHUTDOWN = "The runner has received a shutdown signal. This can happen when `x` | <b> is stopped."

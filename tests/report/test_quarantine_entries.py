@@ -5,21 +5,18 @@ from __future__ import annotations
 import tomllib
 from datetime import date
 from functools import cache
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 from report.situations import SITUATIONS
 
 from ciguard.codec.quarantine import Entry, decode
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.whose import Answer
 from ciguard.document import Listing, Section
 from ciguard.model import CaseKey
 from ciguard.render.formats import as_format
 from ciguard.report.answer import entries_section, quoted
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
 
 TODAY = date(2026, 11, 28)  # of the run
 FLAKY = Answer("flaky", "known_rate", runs=20, failures=4)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Ciguard
 from fakegithub.actions import add_artifact
+from fakegithub.state import FakeGitHub
 from guard.fake_jobs import TOKEN, environ_of
 from guard.fixtures import World
 from pydantic import SecretStr
@@ -23,12 +25,7 @@ from ciguard.guard.evaluation import PastRuns
 from ciguard.history.stores import load_or_explain
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteRun, judge_remote
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
-
-    from ciguard.report.view import Report
+from ciguard.report.view import Report
 
 WORKFLOW = ".github/workflows/tests.yml"
 TODAY = datetime.now(UTC).date()

@@ -7,19 +7,17 @@ import subprocess
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import pytest
 from codec.hostile_zips import HOSTILE
+from conftest import Ciguard
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.state import TOKEN, FakeGitHub, Fault
 from guard.fixtures import World, make_leg
 from serve.fake_runs import REPOSITORY, upload_artifacts, upload_record
 
 from ciguard.model import EndLine
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 class Call(Protocol):

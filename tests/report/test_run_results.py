@@ -6,20 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 from fakegithub.actions import REPOSITORY, add_artifact, add_job
+from fakegithub.state import FakeGitHub
 from guard.fixtures import SHARDS, make_plan
 from guard.test_result_files import junit
 from history.stored_values import values_in
 from report.test_run import Call, call
 
 from ciguard.codec import plan_file as plan_codec
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-    from fakegithub.state import FakeGitHub
 
 __all__ = ["call"]
 

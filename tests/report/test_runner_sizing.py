@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from codec.test_base_runs import ME, run
+from conftest import Ciguard
 from guard.fixtures import World, make_leg, make_plan
 
 from ciguard.config.suites import HOSTED
@@ -26,9 +27,6 @@ from ciguard.report.runner_sizing import (
 )
 from ciguard.report.view import Report, ReportData
 from ciguard.serve.stored_answers import answer_of
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 TODAY = date(2026, 11, 21)
 GIB = 1 << 30

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Golden
 from guard.fixtures import MIB
 from markdown_it import MarkdownIt
 from report.browser import dumped, needs_browser
@@ -20,9 +20,6 @@ from ciguard.compare.leaks import Leak
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.publish import MAX_CHARS
 from ciguard.report.view import Report
-
-if TYPE_CHECKING:
-    from conftest import Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "report" / "situations"
 SCREEN_PX = 900  # of a comment that is 1,012 px wide, its folds closed

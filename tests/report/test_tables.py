@@ -6,17 +6,14 @@ import html as entities
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from compare.compare_factories import case, run_of
 from report.browser import dumped, needs_browser
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.render.formats import HTML_ROWS
-
-if TYPE_CHECKING:
-    import pytest
 
 TESTS = 1_200
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')

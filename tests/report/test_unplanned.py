@@ -7,16 +7,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from act.events import pull_request_event
+from conftest import Ciguard
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import FakeGitHub, Fault
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-    from report.test_run import Call
+from report.test_run import Call
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 

@@ -6,10 +6,8 @@ import re
 import subprocess
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from conftest import Ciguard
+from conftest import Ciguard
 
 TESTS = """
 import os, pathlib

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from conftest import ADDOPTS
 from run.replay import replays
@@ -22,23 +21,22 @@ from run.replay import replays
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.legs import contradictions
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Verdict
 from ciguard.model import (
+    EndLine,
     InventorySummary,
     LegPolicy,
     Plan,
     PlannedUnit,
     Pool,
     Prediction,
+    Record,
     Shard,
     Suite,
     Variant,
 )
 from ciguard.plan.outputs import members, zipped
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Verdict
-    from ciguard.model import EndLine, Record
 
 PYTEST = Suite(
     "pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"), variants={"": Variant()}

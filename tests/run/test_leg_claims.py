@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.claim_service import PATIENT, ClaimService, claim_service
-from run.leg_runner import UNGUARDED, build_pyz, kill_once_there, plan_of, start, start_shard, until
+from run.leg_runner import (
+    UNGUARDED,
+    Leg,
+    build_pyz,
+    kill_once_there,
+    plan_of,
+    start,
+    start_shard,
+    until,
+)
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.model import Block, PlannedUnit, Prediction, Shard
-
-if TYPE_CHECKING:
-    from run.leg_runner import Leg
-
-    from ciguard.model import Plan
+from ciguard.model import Block, Plan, PlannedUnit, Prediction, Shard
 
 TOKEN = "cgr_0123456789"
 TESTS = """

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
@@ -20,14 +19,11 @@ from small_disk import full, small_disk
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Verdict
 from ciguard.guard.wording import finding_message
 from ciguard.model import Suite, Variant
 from ciguard.run.__main__ import run
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Verdict
-
 
 WORDS = ("--plan", "plan.json", "--shard", "01", "--record", "record")
 

@@ -6,7 +6,6 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import LISTS, OF_MATRIX, PYTEST, Leg, listing_plan, start, until
@@ -14,11 +13,9 @@ from run.replay import replays
 
 from ciguard.codec import plan_file
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Verdict
 from ciguard.model import Plan, Suite
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Verdict
 
 TESTS = """
 import pytest

@@ -6,18 +6,14 @@ import json
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ciguard
 
 from ciguard.errors import CiguardError, UsageError
+from ciguard.model import Record
 from ciguard.run.options import MAX_RECORDED, Script, read_script
 from ciguard.sources.local import read_record_tree
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
-    from ciguard.model import Record
 
 TESTS = """
 import os

@@ -7,25 +7,22 @@ service should have in the end follows from the runs alone.
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpx
 from fakegithub.actions import add_artifact, add_job, add_run
 from fakegithub.apps import FakeRepository, add_app
 from fakegithub.deliveries import PATH, FakeDelivery, workflow_run
+from fakegithub.state import FakeGitHub
 from guard.fixtures import World, make_leg, make_plan
 from serve.fake_runs import BY_SERVICE, REPOSITORY
 
 from ciguard.codec import plan_file as plan_codec
-
-if TYPE_CHECKING:
-    import random
-
-    from fakegithub.state import FakeGitHub
 
 SHOP: Final = FakeRepository(id=1, full_name=REPOSITORY, private=False)
 BASE: Final = "b" * 40

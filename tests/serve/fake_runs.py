@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fakegithub.actions import add_artifact, add_job, add_run
+from fakegithub.state import FakeGitHub
 from guard.fixtures import Leg, World
 
 from ciguard.codec import plan_file as plan_codec
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
 
 REPOSITORY = "octo-org/shop"
 HEAD, BASE, MERGE = "a" * 40, "b" * 40, "c" * 40

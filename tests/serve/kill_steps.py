@@ -12,20 +12,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import duckdb
 import sqlalchemy as sa
+from fakegithub.state import FakeGitHub, Request
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.results.compaction import LANE as COMPACTION_LANE
 from ciguard.serve.state import schema
+from ciguard.serve.state.database import Database
 from ciguard.serve.work.reconcile import LANE as RECONCILE_LANE
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub, Request
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.database import Database
 
 SERVICE_LANES: Final = frozenset({COMPACTION_LANE, RECONCILE_LANE})
 

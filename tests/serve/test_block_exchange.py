@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 import sqlalchemy as sa
@@ -23,10 +23,8 @@ from ciguard.serve.block_exchange import (
 )
 from ciguard.serve.state import claim_rows, repositories, schema
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 KEY: Final = PlanKey(RunKey(11, 7, 1), "0123456789ab")
 

@@ -11,7 +11,6 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,13 +18,11 @@ import pytest
 from loopback import serving
 from serve.test_serve_command import served
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ciguard.serve.connections import ARRIVAL_S, TimedProtocol
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 TIME_S = 0.3
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx
 import pytest
@@ -20,13 +20,11 @@ from serve.state.test_run_rows import RUN
 from ciguard import __version__
 from ciguard.serve.application import build_application
 from ciguard.serve.pages import page_routes
+from ciguard.serve.service import Service
 from ciguard.serve.state import pauses, repositories, run_rows, work_list
 from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.work import judge_job
-
-if TYPE_CHECKING:
-    from ciguard.serve.service import Service
 
 SHOP = FakeRepository(id=1, full_name="octo-org/shop", private=True)
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import httpx
@@ -22,6 +22,7 @@ from conftest import Ciguard, clean_environment
 from fakegithub.apps import APP_ID, SLUG, FakeRepository, add_app, private_key_pem
 from fakegithub.deliveries import PATH, WEBHOOK_SECRET, workflow_run
 from fakegithub.server import serving
+from fakegithub.state import FakeGitHub
 from guard.fixtures import World
 from run.leg_runner import until
 from serve.fake_runs import (
@@ -39,10 +40,6 @@ from ciguard.errors import UsageError
 from ciguard.history.file import decode
 from ciguard.serve.command import LineFormatter, command
 from ciguard.serve.web_process import listen
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
-
 
 PATIENCE_S = 120.0
 # Of the webhooks, the App's key, its JSON web tokens, and the tokens of its installations.

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx
 import pytest
@@ -20,12 +20,10 @@ from conftest import call_in_process, clean_environment
 from fakegithub.apps import APP_ID, FakeRepository, add_app, private_key_pem
 from fakegithub.deliveries import PATH, WEBHOOK_SECRET, workflow_run
 from fakegithub.server import serving
+from fakegithub.state import FakeGitHub
 from guard.fixtures import World
 from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
 from serve.web_process import free_port
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
 SHOP: Final = FakeRepository(1, REPOSITORY, private=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pytest
 from codec.hostile_zips import HOSTILE
@@ -25,9 +24,7 @@ from ciguard.logs.process_logs import ProcessLogs
 from ciguard.model import EndLine, Plan, Result, ShardLine
 from ciguard.sources import artifacts
 from ciguard.sources.artifacts import RunArtifacts, attempt_of
-
-if TYPE_CHECKING:
-    from ciguard.sources.local import ReadInputs
+from ciguard.sources.local import ReadInputs
 
 REPOSITORY = "octo-org/shop"
 MIB = 1 << 20

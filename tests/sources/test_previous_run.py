@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from codec.hostile_zips import HOSTILE
@@ -13,12 +13,10 @@ from fakegithub.state import FakeGitHub, Fault
 from ciguard.codec.record.lines import encode
 from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
+from ciguard.github.client import GitHub
 from ciguard.github.events import ActionsRun
 from ciguard.github.models import FinishedRun, Repository
 from ciguard.sources.previous_run import artifact_name, load_previous_run
-
-if TYPE_CHECKING:
-    from ciguard.github.client import GitHub
 
 OURS, THEIRS = 11, 22  # GitHub's numbers of both repositories
 

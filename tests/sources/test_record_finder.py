@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from compare.compare_factories import case, files_of
+from conftest import Ciguard
 from fakegithub.actions import REPOSITORY, TIP, add_artifact, add_job, add_run
 from fakegithub.state import TOKEN, FakeGitHub
 from guard.fixtures import SHARDS
@@ -21,9 +22,6 @@ from ciguard.github.run_client import completed_runs, known_ancestors
 from ciguard.sources.record_finder import RecordFinder
 from ciguard.sources.references import PathReference, RunId
 from ciguard.sources.repository_files import CheckoutFiles
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 FAILING = "\n{}  newly failing  passed  failed"
 JUNIT = """<testsuite name="s" tests="2" failures="{failures}"><testcase classname="pkg.mod.C"

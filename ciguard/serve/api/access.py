@@ -8,14 +8,12 @@ answer, and the work for it, are those of an unknown name.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.serve.api.oidc import JobTokens, TokenRefused
 from ciguard.serve.state import claim_rows, tokens
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
-    from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.database import Database
+from ciguard.serve.state.run_key import RunKey
 
 SCHEME: Final = "bearer"
 

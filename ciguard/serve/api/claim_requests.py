@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Final, Self, TypeVar
+from typing import Annotated, Final, Self, TypeVar
 
 import pydantic
 from pydantic import BaseModel, Field, StringConstraints, model_validator
+from sqlalchemy.engine import Connection
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ciguard.errors import InputError
@@ -33,18 +35,11 @@ from ciguard.serve.block_exchange import (
     answer_claim,
     confirm_block,
 )
+from ciguard.serve.service import Service
 from ciguard.serve.state import claim_rows, raw_artifacts, repositories, run_rows
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-    from starlette.requests import Request
-
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.database import Database
-
-    Handler = Callable[["RunRequest", Database], Response]
 
 MAX_LEGS: Final = 256  # jobs of a matrix
 MAX_BLOCKS: Final = 32  # of a leg
@@ -113,6 +108,9 @@ class RunRequest:
     run: RunKey
     block: str
     body: bytes = field(repr=False)
+
+
+Handler = Callable[[RunRequest, Database], Response]
 
 
 class _BadBody(InputError):

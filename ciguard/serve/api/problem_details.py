@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.responses import JSONResponse
 
-if TYPE_CHECKING:
-    from ciguard.serve.api.oidc import TokenRefused
+from ciguard.serve.api.oidc import TokenRefused
 
 MEDIA_TYPE: Final = "application/problem+json"
 # The answer for an unknown name, and for a private repository that the caller may not read.

@@ -8,21 +8,26 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
+from sqlalchemy.engine import Connection
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ciguard import __version__
 from ciguard.history.service_credentials import origin_of
+from ciguard.render.pages import RunRow
 from ciguard.serve.api import claim_requests
 from ciguard.serve.api.access import caller_repository
 from ciguard.serve.api.claim_requests import (
     ConfirmationBody,
+    Handler,
     Registration,
     RegistrationAnswer,
     answer,
@@ -32,20 +37,11 @@ from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import ClaimAnswer, ClaimBody
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.request_threads import answer_in
+from ciguard.serve.service import Service
 from ciguard.serve.state import histories, repositories, run_rows
+from ciguard.serve.state.histories import HistoryRow
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.stored_answers import read_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from sqlalchemy.engine import Connection
-    from starlette.requests import Request
-
-    from ciguard.render.pages import RunRow
-    from ciguard.serve.api.claim_requests import Handler
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.histories import HistoryRow
 
 LOG: Final = logging.getLogger(__name__)
 NUMBER: Final = re.compile("[0-9]{1,16}")  # of GitHub

@@ -10,17 +10,15 @@ import base64
 import hmac
 import json
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet, InvalidToken
+from pydantic import SecretStr
+from starlette.requests import Request
+from starlette.responses import Response
 
 from ciguard.history.service_credentials import origin_of
-
-if TYPE_CHECKING:
-    from pydantic import SecretStr
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 SESSION: Final = "ciguard-session"  # the secret of a session
 GITHUB: Final = "ciguard-github"  # the token of the person for GitHub, sealed

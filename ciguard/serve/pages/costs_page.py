@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import fsum
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
+from ciguard.render.pages import RunRow
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
+from ciguard.serve.pages.visit import Visit
 from ciguard.serve.state import run_rows
-
-if TYPE_CHECKING:
-    from ciguard.render.pages import RunRow
-    from ciguard.serve.pages.visit import Visit
 
 MAX_RUNS: Final = 10_000
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from ciguard.render.trends import charted_runs
 from ciguard.serve.pages.repository_page import SEARCHED
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
+from ciguard.serve.pages.visit import Visit
 from ciguard.serve.results.queries import MOVER_MEASURES, query_choice
+from ciguard.serve.results.read_model import Mover
 from ciguard.serve.state import run_rows
-
-if TYPE_CHECKING:
-    from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.results.read_model import Mover
 
 SIDE_RUNS: Final = 5  # at each end of the window
 

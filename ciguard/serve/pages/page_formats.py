@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from ciguard.guard.view import owner_text
@@ -21,10 +22,6 @@ from ciguard.serve.pages.visit import (
     make_visit,
     sign_in_address,
 )
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
 
 MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "html": "text/html; charset=utf-8",

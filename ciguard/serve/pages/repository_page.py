@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from ciguard.compare.statistics import student_p
 from ciguard.errors import UsageError
@@ -25,13 +25,10 @@ from ciguard.render.pages import (
 )
 from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
+from ciguard.serve.pages.visit import Visit
 from ciguard.serve.results.queries import query_choice, query_number
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from ciguard.serve.pages.visit import Visit
-
 
 PAGE_SIZE: Final = 30
 SEARCHED: Final = 200  # runs of the default branch that are searched for the last green run

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -25,13 +25,11 @@ from ciguard.report.runner_sizing import RunnerUse, runners_section
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
 from ciguard.serve.pages.visit import PageNotFound, Visit
 from ciguard.serve.results.queries import MAX_PAGE, parse_filters
+from ciguard.serve.results.read_model import CaseRow, CaseSums
 from ciguard.serve.results.rows import OUTCOMES
 from ciguard.serve.state import run_rows
 from ciguard.serve.stored_answers import StoredAnswer, read_answer
 from ciguard.text import case_name
-
-if TYPE_CHECKING:
-    from ciguard.serve.results.read_model import CaseRow, CaseSums
 
 T = TypeVar("T", Finding, Note)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hmac
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs
 
+from pydantic import SecretStr
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
@@ -21,13 +23,8 @@ from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.viewers import find_viewer, visible_repositories
 from ciguard.serve.pages.visit import SIGN_IN, SIGN_IN_RETURN, SIGN_OUT, own_path
 from ciguard.serve.request_threads import answer_in
+from ciguard.serve.service import Service
 from ciguard.serve.state import sessions
-
-if TYPE_CHECKING:
-    from pydantic import SecretStr
-    from starlette.requests import Request
-
-    from ciguard.serve.service import Service
 
 BEGUN_S: Final = 600.0
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from ciguard.errors import RemoteError
 from ciguard.render.pages import FlakyTest, SlowestPage
+from ciguard.serve.pages.visit import Visit
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
 from ciguard.serve.state import run_rows
-
-if TYPE_CHECKING:
-    from ciguard.serve.pages.visit import Visit
-    from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.repositories import Repository
 
 DAYS: Final = 30
 MAX_DAYS: Final = 3650

@@ -10,15 +10,13 @@ import mimetypes
 from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ciguard.render.templates import template_folder
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 PREFIX: Final = "/-/static/"  # no owner's name begins with a hyphen
 CACHE: Final = "public, max-age=31536000, immutable"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
 from ciguard.render.pages import UnitPage
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_units
+from ciguard.serve.pages.visit import Visit
 from ciguard.serve.state import run_rows
 from ciguard.text import whole_name
-
-if TYPE_CHECKING:
-    from ciguard.serve.pages.visit import Visit
 
 MAX_NAME: Final = 20_000  # characters
 

@@ -15,24 +15,21 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
+from sqlalchemy import ColumnElement
+from starlette.requests import Request
 
 from ciguard.github.api_errors import GitHubError
 from ciguard.serve.oauth import private_repositories
 from ciguard.serve.pages import cookies
+from ciguard.serve.service import Service
 from ciguard.serve.settings import LOOPBACK, Settings
 from ciguard.serve.state import repositories, sessions, tokens
-
-if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement
-    from starlette.requests import Request
-
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.repositories import Repository
-    from ciguard.serve.state.sessions import Session
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.sessions import Session
 
 LOG: Final = logging.getLogger(__name__)
 VISIBLE_S: Final = 300.0  # validity of GitHub's answer about a person

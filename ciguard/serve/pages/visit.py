@@ -6,22 +6,20 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 from urllib.parse import quote
+
+from sqlalchemy.engine import Connection
+from starlette.requests import Request
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
 from ciguard.render.pages import RunRow, page_address
+from ciguard.serve.pages.viewers import Viewer
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.service import Service
 from ciguard.serve.state import repositories, run_rows
+from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-    from starlette.requests import Request
-
-    from ciguard.serve.pages.viewers import Viewer
-    from ciguard.serve.results.read_model import ReadModel
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.repositories import Repository
 
 Format = Literal["html", "json"]
 PART_HEADER: Final = "HX-Target"

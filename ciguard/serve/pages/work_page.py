@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import sqlalchemy as sa
 from starlette.responses import RedirectResponse, Response
@@ -14,11 +14,9 @@ from ciguard.serve.pages import cookies
 from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.visit import PageNotFound, Visit
 from ciguard.serve.state import pauses, repositories, schema, work_list
+from ciguard.serve.state.pauses import Pause
 from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
 from ciguard.serve.state.work_list import WorkRow, WorkState
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.pauses import Pause
 
 
 @dataclass(frozen=True, slots=True)

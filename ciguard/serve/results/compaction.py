@@ -16,7 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.objects import ObjectStore, StorageError
@@ -35,10 +37,6 @@ from ciguard.serve.results.writer import check_age, put_file
 from ciguard.serve.state import lanes
 from ciguard.serve.state.database import Database, read_clock_ms
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
 
 FAN_IN: Final = 16
 MAX_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.errors import RemoteError
 from ciguard.serve.object_cache import CheckedObject
+from ciguard.serve.results.parquet_columns import Kind
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.run_key import RunKey, is_run, is_same_run, key_columns
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.results.parquet_columns import Kind
-    from ciguard.serve.results.rows import RunResults
 
 MANIFEST_LOCK: Final = 0x66696C65  # of pg_advisory_xact_lock
 _FILE: Final = schema.file.c

@@ -15,15 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.serve.results.rows import ResultRow, RunResults, hash_message, hash_units
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 Kind = Literal["arrival", "by_run", "by_test", "messages", "troubled", "by_day"]
 # The files of one compaction. Messages and troubled rows are selected from its file by run.

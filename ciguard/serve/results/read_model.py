@@ -11,7 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import duckdb
+import sqlalchemy as sa
 
 from ciguard.model import ENDINGS, UnitKey
 from ciguard.model.attempts import STATUSES
@@ -32,18 +35,13 @@ from ciguard.serve.results.flaky_tests import (
     choose_runs,
     find_flaky_tests,
 )
+from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.parquet_columns import DAY_MS, Kind
+from ciguard.serve.results.queries import ResultFilters
 from ciguard.serve.results.rows import OUTCOME_CODES, OUTCOMES, STATUS_CODES, hash_unit
 from ciguard.serve.state import run_rows, schema
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey, is_run
-
-if TYPE_CHECKING:
-    import duckdb
-    import sqlalchemy as sa
-
-    from ciguard.serve.results.manifest import ManifestFile
-    from ciguard.serve.results.queries import ResultFilters
-    from ciguard.serve.state.database import Database
 
 T = TypeVar("T")
 TEST_RUNS: Final = 1000

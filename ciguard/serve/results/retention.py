@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
+from ciguard.serve.objects import ObjectStore
 from ciguard.serve.results import manifest
 from ciguard.serve.results.compaction import Compactor, first_fitting
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.results.writer import ResultsWriter, check_age
 from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.database import Database, read_clock_ms
 from ciguard.serve.state.run_key import is_run
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.rows import RunResults
 
 ANSWERS: Final = 500  # deleted in one transaction
 MIN_AGE_S: Final = 3600.0  # a writer lists a new file within a third of this time

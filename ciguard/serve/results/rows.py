@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ciguard.model import ENDINGS, Record, Result, UnitKey
 from ciguard.model.attempts import STATUSES, UnitResult, classify_result, record_units
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RunKey
 
 # The worst last, so that the worst of several results has the greatest code. A planned unit
 # without any result is missing. Files hold the codes: new words are added at the end.

@@ -12,9 +12,12 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.batch_writer import BatchWriter
+from ciguard.serve.objects import ObjectStore
 from ciguard.serve.results import manifest
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, explain_engine, open_engine
 from ciguard.serve.results.manifest import ManifestFile
@@ -25,14 +28,9 @@ from ciguard.serve.results.parquet_columns import (
     arrays,
     select_arrival,
 )
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state.database import Database, read_clock_ms
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.rows import RunResults
-    from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RunKey
 
 BIG_RUN_ROWS: Final = ARRIVAL_ROW_GROUP  # a file of its own
 BATCH_S: Final = 1.0  # at most one file of small runs in this time

@@ -9,17 +9,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, is_older, now_ms
 from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey, is_run
 from ciguard.serve.state.tokens import SECRET_BYTES, digest
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 PREFIX: Final = "cgr_"
 MAX_PLANS: Final = 64  # of one run attempt; one a job that plans

@@ -10,19 +10,17 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
 
 from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.github.retry import retry_context
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Engine
 
 DEFAULT_URL: Final = "sqlite:///ciguard.db"
 DAY_S: Final = 24 * 60 * 60

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, is_older, now_ms
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 
 @dataclass(frozen=True, slots=True)

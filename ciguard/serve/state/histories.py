@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.schema import history as table
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,13 @@ worker may have given up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import after_ms, engine_insert, now_ms
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 LEASE_S: Final = 60.0  # wait of the runs of a killed worker
 _LANE: Final = schema.lane.c

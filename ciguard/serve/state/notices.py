@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
+from ciguard.render.pages import RunRow
 from ciguard.serve.state import run_rows, schema
 from ciguard.serve.state.database import engine_insert, now_ms, read_clock_ms
 from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey, is_run, take_key
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.render.pages import RunRow
 
 Event = Literal["red", "recovered"]
 LATEST_S: Final = 86_400  # a message that could not be sent for a day is given up

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state.database import engine_insert, now_ms, read_clock_ms
 from ciguard.serve.state.schema import pause as table
 from ciguard.serve.state.schema import repository as repository_table
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 _LOG: Final = logging.getLogger(__name__)
 FIRST_S: Final = 60.0  # of a refusal that names no time; then as long as the pause has lasted

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, is_older, now_ms
 from ciguard.serve.state.run_key import RunKey, is_run
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
 
 # Limit of all files that are read of a run: any pull request decides what a run uploads, and a
 # worker judges two runs at once. Records have 240 bytes a result: the limit allows a million

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
 
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import DAY_S, after_ms, engine_insert, now_ms
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Row
 
 _REPOSITORY = schema.repository.c
 _STATE_ORDER: Final = {"red": 0, "waiting": 1, "green": 2}

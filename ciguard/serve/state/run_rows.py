@@ -11,9 +11,10 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
 
 from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.serve.state import schema
@@ -26,9 +27,6 @@ from ciguard.serve.state.run_key import (
     key_columns,
     take_key,
 )
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Row
 
 PAGE: Final = 50
 OWNING: Final = 200  # runs by which the owners of tests are known

@@ -8,7 +8,7 @@ by GitHub's number, because its name can change hands; a run by repository, run 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import (
     JSON,
@@ -26,11 +26,9 @@ from sqlalchemy import (
     TypeDecorator,
     literal_column,
 )
+from sqlalchemy.engine import Dialect
 
 from ciguard.serve.state.run_key import RUN_COLUMNS
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
 
 _DIGITS: Final = 16  # of the digest in the substitute of a text
 

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import after_ms, now_ms
 from ciguard.serve.state.tokens import digest
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 LIFETIME_S: Final = 8 * 3600.0  # after that time the person signs in again, by one click
 _SESSION: Final = schema.session.c

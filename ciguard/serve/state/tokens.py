@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state.database import now_ms
 from ciguard.serve.state.schema import token as table
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 # What a token reads is told by its prefix, which its digest includes: history and explanations of
 # runs, or all pages too.

@@ -13,9 +13,10 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
 
 from ciguard.serve.state import lanes, pauses, schema
 from ciguard.serve.state.database import after_ms, engine_insert, is_older, now_ms
@@ -27,10 +28,6 @@ from ciguard.serve.state.run_key import (
     is_same_run,
     take_key,
 )
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Row
-
 
 # backfill: past runs, which fill the history. Other runs of the repository are judged after them.
 Source = Literal["webhook", "reconcile", "backfill"]

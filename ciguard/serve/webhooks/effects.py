@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from sqlalchemy.engine import Connection
+
+from ciguard.github.models import Webhook
 from ciguard.serve.state import deliveries, repositories, work_list
+from ciguard.serve.state.database import Database
+from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.state.repositories import Repository, RepositoryState
 from ciguard.serve.work.run_attempts import latest_attempt
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.github.models import Webhook
-    from ciguard.serve.state.database import Database
-    from ciguard.serve.state.deliveries import Delivery
 
 # By event, the actions with an effect; other actions are accepted and ignored.
 HANDLED: Final[Mapping[str, frozenset[str]]] = {

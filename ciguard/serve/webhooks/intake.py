@@ -13,26 +13,23 @@ import hmac
 import re
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pydantic
 from prometheus_client import Histogram
+from pydantic import SecretStr
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ciguard.errors import RemoteError
 from ciguard.github.models import Webhook
+from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.request_threads import DEADLINE_S
+from ciguard.serve.service import Service
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.webhooks.effects import HANDLED, Received, has_subject
-
-if TYPE_CHECKING:
-    from pydantic import SecretStr
-    from starlette.requests import Request
-
-    from ciguard.serve.batch_writer import BatchWriter
-    from ciguard.serve.service import Service
 
 PATH: Final = "/webhooks/github"
 BODY_BYTES: Final = 25 << 20  # GitHub's limit of a payload

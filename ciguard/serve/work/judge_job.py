@@ -14,12 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from prometheus_client import Gauge, Histogram
+from sqlalchemy.engine import Connection
 
 from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
+from ciguard.github.client import GitHub
+from ciguard.github.events import ActionsRun
 from ciguard.github.models import Artifact, WorkflowRun
 from ciguard.github.repository_ref import RepositoryRef
 from ciguard.github.run_client import actions_run, branch_distance, pull_of_run, pushed_runs
@@ -27,35 +30,29 @@ from ciguard.guard.evaluation import PastRuns
 from ciguard.guard.github_facts import select_of_run
 from ciguard.history.ingest import RunMetadata
 from ciguard.history.stores import LoadedHistory, load
+from ciguard.render.pages import RunRow
 from ciguard.report.judging import count_commits
 from ciguard.report.publish import Channels, publish
 from ciguard.report.remote_run import RemoteReport, RemoteRun, judge_remote
+from ciguard.report.view import ReportData
 from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.history_objects import ObjectHistory, update_history
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import AlreadyStored
+from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.results.retention import replace_other_rows
 from ciguard.serve.results.rows import RunResults, run_results
+from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.service import Service
 from ciguard.serve.state import notices, raw_artifacts, repositories, run_rows, work_list
 from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, Work
 from ciguard.serve.work.run_summary import owners_of_failed, run_facts, run_row, suite_rows
 from ciguard.serve.work.worker import NotDue
 from ciguard.sources.repository_files import ContentsFiles
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.github.client import GitHub
-    from ciguard.github.events import ActionsRun
-    from ciguard.render.pages import RunRow
-    from ciguard.report.view import ReportData
-    from ciguard.serve.results.compaction import Compactor
-    from ciguard.serve.results.writer import ResultsWriter
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.repositories import Repository
-    from ciguard.serve.state.run_key import RunKey
 
 _LOG: Final = logging.getLogger(__name__)
 NOT_COMPARED: Final = "the run is not compared"

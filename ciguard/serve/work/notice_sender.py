@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx
+from pydantic import SecretStr
 
 from ciguard.errors import CiguardError, RemoteError
 from ciguard.report.publish import upsert_issue
+from ciguard.serve.service import Service
 from ciguard.serve.state import notices, repositories
+from ciguard.serve.state.notices import Notice
 from ciguard.serve.work import notice_view
-
-if TYPE_CHECKING:
-    from pydantic import SecretStr
-
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.notices import Notice
 
 _LOG: Final = logging.getLogger(__name__)
 BATCH: Final = 100

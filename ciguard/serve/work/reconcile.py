@@ -14,28 +14,26 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from ciguard.errors import UsageError
 from ciguard.github import models
 from ciguard.github.api_errors import GitHubError
+from ciguard.github.client import GitHub
 from ciguard.github.events import BASE_EVENTS
+from ciguard.github.models import WorkflowRun
 from ciguard.github.run_client import completed_runs
 from ciguard.history.daemon_thread import in_thread
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.serve.github_clients import App, Installation, refusal_of
+from ciguard.serve.service import Service
 from ciguard.serve.state import deliveries, lanes, pauses, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.work.run_attempts import all_attempts, latest_attempt
 from ciguard.serve.work.worker import LaneLease
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
-
-if TYPE_CHECKING:
-    from ciguard.github.client import GitHub
-    from ciguard.github.models import WorkflowRun
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.work_list import NewWork
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.stores import load
@@ -20,15 +20,11 @@ from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import DamagedObject, compare_content, is_damaged
 from ciguard.serve.objects import NoSuchObject, ObjectStore
 from ciguard.serve.results import manifest
+from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.state import histories, raw_artifacts, run_rows, schema, work_list
+from ciguard.serve.state.database import Database
+from ciguard.serve.state.histories import HistoryRow
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.results.manifest import ManifestFile
-    from ciguard.serve.state.database import Database
-    from ciguard.serve.state.histories import HistoryRow
 
 
 @dataclass(frozen=True, slots=True)

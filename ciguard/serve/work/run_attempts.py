@@ -8,14 +8,12 @@ pull request would get two lanes.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.github.models import WorkflowRun
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import storable
 from ciguard.serve.state.work_list import NewWork, Source
-
-if TYPE_CHECKING:
-    from ciguard.github.models import WorkflowRun
 
 _KEY_LENGTH: Final = 512  # of the column
 

@@ -8,25 +8,22 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import chain, islice
 from operator import attrgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ciguard.github.events import ActionsRun
+from ciguard.github.models import WorkflowRun
+from ciguard.guard.verdict import Leg, Verdict
 from ciguard.model.jobs import billed_minutes
 from ciguard.render.pages import RunRow, RunSuiteRow, RunVerdict
 from ciguard.report.answer import answers_of, failed_tests
+from ciguard.report.view import Report, ReportData
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
+from ciguard.serve.state.run_key import RunKey
 from ciguard.text import case_name, whole_name
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ciguard.github.events import ActionsRun
-    from ciguard.github.models import WorkflowRun
-    from ciguard.guard.verdict import Leg, Verdict
-    from ciguard.report.view import Report, ReportData
-    from ciguard.serve.state.run_key import RunKey
 
 MAX_TESTS: Final = 3  # that the index names
 MAX_OWNED: Final = 100  # tests of a run whose owners are kept

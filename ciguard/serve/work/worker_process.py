@@ -15,25 +15,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from ciguard.errors import RemoteError
 from ciguard.serve.history_objects import delete_history, sweep_histories
+from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import check_conditional_puts
 from ciguard.serve.results.compaction import FAILED_S, Compactor
+from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.retention import drop_repository, sweep
 from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.service import Service
 from ciguard.serve.state import claim_rows, deliveries, raw_artifacts, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.work.judge_job import JudgeJob
 from ciguard.serve.work.notice_sender import send_waiting
 from ciguard.serve.work.reconcile import Reconciler
 from ciguard.serve.work.worker import Worker
-
-if TYPE_CHECKING:
-    from ciguard.serve.object_cache import ObjectCache
-    from ciguard.serve.results.manifest import ManifestFile
-    from ciguard.serve.service import Service
 
 _LOG: Final = logging.getLogger(__name__)
 WORKERS: Final = 2  # threads: one waits for GitHub while the other computes

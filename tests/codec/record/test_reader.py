@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import MISSING, fields, replace
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,9 +31,6 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def leg(shard: str, attempt: int = 1, run: int | None = 7, plan: str = "p") -> ShardLine:

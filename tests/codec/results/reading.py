@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
+from ciguard.model import Result
 
 
 def read_until_error(

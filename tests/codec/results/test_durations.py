@@ -4,16 +4,13 @@ import gzip
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Golden
 
 from ciguard.codec.results import durations
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from conftest import Golden
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "durations"
 

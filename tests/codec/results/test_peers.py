@@ -9,16 +9,14 @@ import io
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ciguard.codec.results.formats import format_of
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
+from ciguard.model import Result
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "tests/samples/recorded"

@@ -10,18 +10,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Golden
 
 from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from conftest import Golden
-
-    from ciguard.model import Result
+from ciguard.model import Result
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 BOM = b"\xef\xbb\xbf"

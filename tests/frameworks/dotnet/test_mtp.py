@@ -8,14 +8,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ciguard.run.plugins import ciguard_mtp
-
-if TYPE_CHECKING:
-    from ciguard.run.plugins.ciguard_mtp import Line
+from ciguard.run.plugins.ciguard_mtp import Line
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and pids as Linux has them")
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fakegithub.state import Fault
-    from guard.fixtures import World
+from fakegithub.state import Fault
+from guard.fixtures import World
 
-    from ciguard.guard.verdict import State
-    from ciguard.model import Ending
-    from ciguard.model.jobs import Job
+from ciguard.guard.verdict import State
+from ciguard.model import Ending
+from ciguard.model.jobs import Job
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fakegithub.state import Fault
 from guard import damages
+from guard.cases.case import Case
 from guard.damages import dies_in_its_last_test as dies
 from guard.damages import record_removed as nothing_left
 from guard.damages import short_of_memory
@@ -36,15 +36,11 @@ from guard.fake_jobs import (
     failed,
     job,
 )
+from guard.fixtures import World
 
 from ciguard.guard.github_facts import UNCOUNTED
-
-if TYPE_CHECKING:
-    from guard.fixtures import World
-
-    from ciguard.model import Ending
-    from ciguard.model.jobs import Job
-from guard.cases.case import Case
+from ciguard.model import Ending
+from ciguard.model.jobs import Job
 
 BOTH = ("annotations", "log")
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from guard import damages
 from guard.cases.case import Case
 from guard.fake_jobs import job
+from guard.fixtures import World
 
-if TYPE_CHECKING:
-    from guard.fixtures import World
-
-    from ciguard.guard.verdict import State
-    from ciguard.model import Ending
+from ciguard.guard.verdict import State
+from ciguard.model import Ending
 
 
 def shown(

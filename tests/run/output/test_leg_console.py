@@ -6,7 +6,8 @@ import io
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from ciguard.errors import ExitCode
 from ciguard.model import Result, SampleLine
@@ -14,10 +15,6 @@ from ciguard.run.output.leg_console import BackgroundWriter, Console, Kind
 from ciguard.run.output.view import describe_progress
 from ciguard.run.policy.leg_verdict import LegVerdict
 from ciguard.run.process.tail import Log
-
-if TYPE_CHECKING:
-    import pytest
-
 
 MIB = 1 << 20
 

@@ -6,13 +6,10 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from run.plugins.conftest import Project
 from small_disk import small_disk
-
-if TYPE_CHECKING:
-    from run.plugins.conftest import Project
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors and fork of POSIX")
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from run.plugins.conftest import Project
+from run.plugins.conftest import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the mark is Linux's clear_refs")
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from run.plugins.conftest import Project
 
 from ciguard.codec.record.reader import read_records
-
-if TYPE_CHECKING:
-    from run.plugins.conftest import Project
 
 SUITE = '''
 import time, unittest

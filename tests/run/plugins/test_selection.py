@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from run.leg_runner import plan_of, start_shard
+from run.plugins.conftest import Project
 
 from ciguard.model import Suite
-
-if TYPE_CHECKING:
-    from run.plugins.conftest import Project
-
 
 STRANGE = [
     "\U0001f600 smile",

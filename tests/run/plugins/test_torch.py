@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-
-if TYPE_CHECKING:
-    from run.plugins.conftest import Project
+from run.plugins.conftest import Project
 
 # The surface of torch 2.11 that is read, over two devices of plain numbers.
 TORCH = """

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from run.plugins.conftest import Project
+from run.plugins.conftest import Project
 
 MANY = """
 import pytest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pytest
 from run.states import finish_all, start, state_of
@@ -14,9 +13,7 @@ from ciguard.run.policy.admission import MAX_FRUITLESS_PROCESSES
 from ciguard.run.policy.bisect import bisect, crashing_file
 from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.rules import next_action
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import State
 
 FILES = ("a", "a", "b", "c", "d", "e")  # of the units 0 to 5
 

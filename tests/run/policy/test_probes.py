@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from run.states import OFF, start, state_of
@@ -13,9 +12,7 @@ from ciguard.model import Ending, EndLine, PlannedUnit, ProcessEndLine, Result, 
 from ciguard.run.policy.actions import Finish, Start, Stop
 from ciguard.run.policy.reruns import MAX_PROBED
 from ciguard.run.policy.rules import next_action
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import State
 
 PROBING = replace(OFF, probe_s=100.0)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import httpx
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 
 from ciguard.serve.api.problem_details import MEDIA_TYPE
 from ciguard.serve.api.routes import openapi_document
 from ciguard.serve.state.repositories import Repository, RepositoryState
-
-if TYPE_CHECKING:
-    import httpx
 
 PUBLIC_URL: Final = "https://ciguard.example"
 REPOSITORIES: Final = (

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serve.api.api_document import PUBLIC_URL, check
@@ -20,9 +21,6 @@ from ciguard.serve.api.claim_requests import MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.api.problem_details import MEDIA_TYPE
 from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
 from ciguard.serve.state import claim_rows, schema
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_run_from_its_plan_to_its_last_block(run: RegisteredRun) -> None:

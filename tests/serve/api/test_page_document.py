@@ -12,11 +12,13 @@ import re
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import jsonschema
 import pytest
 from class_schemas import ClassSchemas
+from conftest import Golden
+from serve.pages.asgi_client import AsgiClient
 from serve.pages.conftest import filled, local
 from serve.pages.filled import NEWEST
 
@@ -27,10 +29,6 @@ from ciguard.serve.api.routes import openapi_document
 from ciguard.serve.pages.page_routes import PAGES
 from ciguard.serve.results.queries import MOVER_MEASURES, PAGE_SIZES, RANKING_COLUMNS, SORT_COLUMNS
 from ciguard.serve.results.rows import OUTCOMES
-
-if TYPE_CHECKING:
-    from conftest import Golden
-    from serve.pages.asgi_client import AsgiClient
 
 __all__ = ["filled", "local"]
 

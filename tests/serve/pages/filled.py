@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from stored_results import Results, row
@@ -17,6 +17,7 @@ from ciguard.render.pages import RunRow, RunSuiteRow, RunVerdict
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
 from ciguard.serve import stored_answers
 from ciguard.serve.results.rows import ResultRow, RunResults
+from ciguard.serve.service import Service
 from ciguard.serve.state import pauses, repositories, run_rows, schema, work_list
 from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
@@ -24,9 +25,6 @@ from ciguard.serve.state.run_key import RunKey, is_run
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.stored_answers import StoredAnswer
 from ciguard.text import case_name
-
-if TYPE_CHECKING:
-    from ciguard.serve.service import Service
 
 REFUSAL: Final = Refusal("answered 403: Resource not accessible", is_of_repository=True)
 SHOP: Final = Repository(11, "octo-org/shop", is_private=False, default_branch="main")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
+from httpx import Response
 from serve.pages.conftest import EVERYBODY, INSIDERS, OUTSIDERS, client_of
 from serve.pages.filled import NEWEST, SHOP, VAULT, Site
-
-if TYPE_CHECKING:
-    from httpx import Response
 
 ENDINGS: Final = ("", ".json")
 RUN: Final = f"/runs/{NEWEST}/1"

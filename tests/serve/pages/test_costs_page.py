@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from serve.pages.conftest import INSIDERS, client_of, opened_site
 from serve.pages.filled import MINUTE_MS, SHOP, make_run
 
+from ciguard.render.pages import RunRow
 from ciguard.serve.pages.costs_page import sum_costs
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from ciguard.render.pages import RunRow
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
 AT_MS: Final = 20_000 * DAY_MS

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from loopback import serving
+from playwright.sync_api import Browser, Page
 from report.browser import CHROMIUM, needs_browser
 from serve.pages.filled import NEWEST, Site
 
 from ciguard.serve.application import build_application
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 AXE: Final = Path(__file__).parents[3] / ".tools/browser/node_modules/axe-core/axe.min.js"
 VIOLATIONS: Final = """axe.run().then(found => found.violations.map(

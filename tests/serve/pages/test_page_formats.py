@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 import pytest
+from serve.pages.asgi_client import AsgiClient
 from serve.pages.filled import HOSTILE, NEWEST, Site
 
 from ciguard.serve.results.flaky_tests import FlakyTests
 from ciguard.serve.results.read_model import Answer
-
-if TYPE_CHECKING:
-    from serve.pages.asgi_client import AsgiClient
 
 RUN: Final = f"/octo-org/shop/runs/{NEWEST - 3}/1"
 TEST: Final = f"/octo-org/shop/tests?suite=unit&variant=py311&unit={quote(f'a.py::{HOSTILE}')}"

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
+from serve.pages.asgi_client import AsgiClient
 from serve.pages.filled import FACTS, HOSTILE, NEWEST, SHOP, Site, key_of
 
 from ciguard.render.pages import FILTERS
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_key import is_run
-
-if TYPE_CHECKING:
-    from serve.pages.asgi_client import AsgiClient
 
 INCOMPLETE = f"/{SHOP.full_name}/runs/{NEWEST - 3}/1"
 OF_TEST = f"/{SHOP.full_name}/tests.json?suite=unit&variant=py311&unit="

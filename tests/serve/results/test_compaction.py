@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
@@ -33,14 +32,12 @@ from ciguard.serve.objects import ObjectStore, StorageError
 from ciguard.serve.results import compaction
 from ciguard.serve.results.compaction import FAN_IN, MAX_ROWS, choose_sources
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
+from ciguard.serve.results.parquet_columns import Kind
 from ciguard.serve.results.retention import MIN_AGE_S, sweep
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import lanes
 from ciguard.serve.state.database import Database, open_database
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from ciguard.serve.results.parquet_columns import Kind
-    from ciguard.serve.results.rows import RunResults
 
 
 def write_each(results: Results, runs: Sequence[RunResults]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container
 from hashlib import sha256
 from random import Random
-from typing import TYPE_CHECKING
 
 import duckdb
 import sqlalchemy as sa
@@ -21,12 +20,10 @@ from stored_results import (
     run,
 )
 
+from ciguard.render.pages import FlakyTest
 from ciguard.serve.results.flaky_tests import find_flaky_tests
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_rows import CommitRun
-
-if TYPE_CHECKING:
-    from ciguard.render.pages import FlakyTest
 
 
 def find(results: Results, *units: str) -> dict[str, FlakyTest]:

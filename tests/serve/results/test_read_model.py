@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
@@ -27,14 +27,12 @@ from ciguard.serve.objects import open_objects
 from ciguard.serve.results import manifest, read_model
 from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
 from ciguard.serve.results.flaky_tests import MAX_RESULTS, Coverage, choose_runs
+from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.parquet_columns import DAY_MS, Kind
 from ciguard.serve.results.queries import ResultFilters, parse_filters
 from ciguard.serve.results.read_model import CasePage, CaseSums
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.run_rows import CommitRun
-
-if TYPE_CHECKING:
-    from ciguard.serve.results.manifest import ManifestFile
 
 RUN = run(
     1,

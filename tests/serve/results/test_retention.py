@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy.engine import Connection
 from stored_results import (
     AT_MS,
     HOUR_MS,
@@ -30,16 +30,11 @@ from ciguard.serve.results.retention import (
     prune_answers,
     replace_other_rows,
 )
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import run_rows, schema
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import is_run
 from ciguard.serve.work.repair import check, remove_damaged
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.results.rows import RunResults
-    from ciguard.serve.state.database import Database
-
 
 OTHER = REPOSITORY + 1
 RUNS = 5

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from ciguard.serve.state import deliveries, schema
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.deliveries import Delivery
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 
 def delivery(id: str) -> Delivery:

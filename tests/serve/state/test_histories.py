@@ -2,15 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from threading import Barrier, Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ciguard.serve.state import histories
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.histories import HistoryRow
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 ROW = HistoryRow(11, "history/11/1-a.ciguard", "a" * 64, 10, 1)
 

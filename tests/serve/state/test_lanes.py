@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import lanes, schema
 from ciguard.serve.state.database import Database, now_ms
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 
 def expire(connection: Connection, key: str) -> None:

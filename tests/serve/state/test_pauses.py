@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.github.api_errors import GitHubError, error_of_response
 from ciguard.serve.github_clients import refusal_of
@@ -15,10 +14,6 @@ from ciguard.serve.state.pauses import Refusal
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Source, Work
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
 
 ALL = sa.true()
 # By number, the installation of each repository; None: of the token.

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from serve.state.test_run_rows import RUN
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import repositories, run_rows, schema
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.repositories import Repository, RepositoryState
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.database import Database
 
 ONE = Repository(1, "Octo/One", is_private=False, default_branch="main", installation_id=9)
 TWO = Repository(2, "octo/two", is_private=True, default_branch="trunk", installation_id=9)

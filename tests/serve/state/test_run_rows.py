@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.github.models import MAX_ATTEMPT, MAX_NUMBER
 from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.run_rows import record_run
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
 
 RUN = RunRow(
     key=RunKey(1, 10, 1),

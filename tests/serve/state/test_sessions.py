@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import sqlalchemy as sa
 
 from ciguard.serve.state import schema, sessions
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.sessions import Session
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 
 def test_session_lives_from_sign_in_to_its_end(database: Database) -> None:

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import sqlalchemy as sa
 
 from ciguard.serve.state import repositories, tokens
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.schema import token as table
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 
 def test_token_opens_one_repository_until_it_is_revoked(database: Database) -> None:

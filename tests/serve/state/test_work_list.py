@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import lanes, schema, work_list
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, PROMPT_TRIES, NewWork, Work
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 
 def key(run: int, attempt: int = 1) -> RunKey:

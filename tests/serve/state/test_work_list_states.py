@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import sqlalchemy as sa
 from hypothesis import settings
@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from ciguard.serve.state import lanes, schema, work_list
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, NewWork, Work
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 WORKERS = st.sampled_from(["w1", "w2", "w3"])
 LANES = ("a", "b")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from fakegithub import deliveries
 from fakegithub.apps import FakeRepository
+from fakegithub.deliveries import FakeDelivery
+from serve.webhooks.conftest import Send
 
+from ciguard.serve.service import Service
 from ciguard.serve.state import repositories, schema
 from ciguard.serve.state.deliveries import has_received
+from ciguard.serve.state.repositories import Repository
 from ciguard.serve.work.reconcile import RECONCILED
-
-if TYPE_CHECKING:
-    from fakegithub.deliveries import FakeDelivery
-    from serve.webhooks.conftest import Send
-
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.repositories import Repository
 
 # What differs is in `state`, whose tests have both engines.
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
+from fakegithub.apps import FakeRepository
 from fakegithub.deliveries import workflow_run
+from serve.webhooks.conftest import Send
 from small_disk import full, small_disk
 
 from ciguard.serve.state import schema
-
-if TYPE_CHECKING:
-    from fakegithub.apps import FakeRepository
-    from serve.webhooks.conftest import Send
-
-    from ciguard.serve.state.database import Database
+from ciguard.serve.state.database import Database
 
 
 @pytest.fixture

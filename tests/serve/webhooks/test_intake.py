@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 from fakegithub.apps import FakeRepository
 from fakegithub.deliveries import PATH, FakeDelivery, workflow_run
+from httpx import Client
+from serve.webhooks.conftest import Send
 
+from ciguard.serve.service import Service
 from ciguard.serve.state import schema
 from ciguard.serve.webhooks.intake import BODY_BYTES
-
-if TYPE_CHECKING:
-    from httpx import Client
-    from serve.webhooks.conftest import Send
-
-    from ciguard.serve.service import Service
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 RECORDED = Path(__file__).parents[2] / "samples/recorded/webhooks"

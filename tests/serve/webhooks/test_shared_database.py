@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import sqlalchemy as sa
 from fakegithub import deliveries
 from fakegithub.apps import FakeRepository
+from serve.webhooks.conftest import Send
 
+from ciguard.serve.service import Service
 from ciguard.serve.state import repositories, schema
-
-if TYPE_CHECKING:
-    from serve.webhooks.conftest import Send
-
-    from ciguard.serve.service import Service
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 

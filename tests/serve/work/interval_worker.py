@@ -11,18 +11,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import work_list
 from ciguard.serve.state.database import Database, now_ms, open_database
+from ciguard.serve.state.work_list import Work
 from ciguard.serve.work.worker import Worker
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.work_list import Work
 
 KILLED: Final = 13
 INTERVAL: Final = sa.Table(

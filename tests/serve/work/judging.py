@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fakegithub.server import serving
@@ -13,6 +13,7 @@ from fakegithub.state import FakeGitHub, Login
 from serve.fake_runs import REPOSITORY, open_pull_request
 from stored_results import opened_results
 
+from ciguard.render.pages import RunRow
 from ciguard.serve import stored_answers
 from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import Settings, read_settings
@@ -21,9 +22,6 @@ from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Source
 from ciguard.serve.work.judge_job import JudgeJob
-
-if TYPE_CHECKING:
-    from ciguard.render.pages import RunRow
 
 TOKEN = "ghp_TheTokenThatMustStaySecret"
 

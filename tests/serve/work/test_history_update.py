@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Barrier, Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,10 +23,8 @@ from ciguard.serve.history_objects import (
 )
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import FolderStore
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 FACTS = RunMetadata(sha="5" * 40, branch="main", event="push", at=datetime(2026, 11, 1, tzinfo=UTC))
 

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +15,7 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.service import Service
+from ciguard.serve.settings import Settings
 from ciguard.serve.state import claim_rows, raw_artifacts, repositories, schema, tokens
 from ciguard.serve.state.claim_rows import PlanKey
 from ciguard.serve.state.database import open_database
@@ -23,9 +23,6 @@ from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work.worker_process import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
-
-if TYPE_CHECKING:
-    from ciguard.serve.settings import Settings
 
 DAY_MS = 86_400_000
 

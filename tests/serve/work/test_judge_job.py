@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from conftest import Ciguard
 from fakegithub.actions import TIP, add_artifact, add_job, add_run
 from fakegithub.apps import FakeRepository
 from fakegithub.state import FakeGitHub, Fault
@@ -44,6 +45,7 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.pages.repository_page import shard_uses
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.service import Service
 from ciguard.serve.state import (
     pauses,
     raw_artifacts,
@@ -59,11 +61,6 @@ from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.work import judge_job as judging_module
 from ciguard.serve.work.reconcile import reconcile
 from ciguard.serve.work.worker import Worker
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
-
-    from ciguard.serve.service import Service
 
 __all__ = ["server", "service"]
 

@@ -8,31 +8,28 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from fakegithub.actions import TIP
+from fakegithub.state import FakeGitHub
 from guard.fixtures import World
 from loopback import serving
 from pydantic import SecretStr
 from serve.fake_runs import BY_SERVICE, upload
 from serve.work.judging import judge, server, service
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ciguard.render.pages import RunRow
+from ciguard.serve.service import Service
 from ciguard.serve.state import notices
 from ciguard.serve.state.notices import Notice
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work import notice_sender, notice_view
 from ciguard.serve.work.notice_sender import SIGNATURE, send_waiting
-
-if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
-    from starlette.requests import Request
-
-    from ciguard.render.pages import RunRow
-    from ciguard.serve.service import Service
 
 __all__ = ["server", "service"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from conftest import Ciguard
 from serve.api.oidc_issuer import claims, signed
 from serve.fake_runs import REPOSITORY, failing_world
 from serve.report_job import DOWNLOAD, RUN, ReportJob, report_job, world_of
@@ -19,9 +19,6 @@ from ciguard.serve import raw_archives
 from ciguard.serve.api import oidc
 from ciguard.serve.api.routes import RECORDS_PATH
 from ciguard.serve.state import raw_artifacts, tokens
-
-if TYPE_CHECKING:
-    from conftest import Ciguard
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -33,12 +33,10 @@ from ciguard.serve.objects import open_objects
 from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import deliveries, lanes, pauses, repositories, schema, work_list
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.work import reconcile as reconcile_module
 from ciguard.serve.work.reconcile import LANE, Reconciler, backfill, reconcile
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 # What differs is in `state`, whose tests have both engines.
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

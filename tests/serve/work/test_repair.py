@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from conftest import call_in_process
+from fakegithub.state import FakeGitHub
 from guard.fixtures import World
 from serve.fake_runs import failing_world, of_pull_request, upload
 from serve.work.judging import judge, server, service
@@ -20,15 +21,9 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.queries import parse_filters
 from ciguard.serve.results.read_model import CasePage, ReadModel
+from ciguard.serve.service import Service
 from ciguard.serve.state import work_list
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from fakegithub.state import FakeGitHub
-
-    from ciguard.serve.service import Service
 
 KEY = RunKey(1, 7, 1)
 

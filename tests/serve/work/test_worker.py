@@ -8,8 +8,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from run.leg_runner import until
 from serve.work.interval_worker import INTERVAL, KILLED, make_job, overlaps
@@ -18,16 +19,12 @@ from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import WorkflowRun
 from ciguard.serve.state import pauses, repositories, schema, work_list
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Work
 from ciguard.serve.work.run_attempts import lane_of
 from ciguard.serve.work.worker import NotDue, Worker
-
-if TYPE_CHECKING:
-    import pytest
-
-    from ciguard.serve.state.database import Database
 
 PATIENCE_S = 60.0
 
