@@ -22,6 +22,7 @@ from serve.pages.asgi_client import AsgiClient
 from serve.pages.conftest import filled, local
 from serve.pages.filled import NEWEST
 
+import ciguard.render
 import ciguard.serve
 from ciguard.render.pages import VERDICTS
 from ciguard.serve.api import routes
@@ -122,9 +123,10 @@ def named(path: str) -> str:
 
 def page_document() -> dict[str, Any]:
     names: dict[str, Any] = {"Mapping": Mapping, "Any": Any}
-    for module in pkgutil.walk_packages(ciguard.serve.__path__, "ciguard.serve."):
-        if ".migrations" not in module.name:
-            names |= vars(importlib.import_module(module.name))
+    for folder in (ciguard.render, ciguard.serve):
+        for module in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
+            if ".migrations" not in module.name:
+                names |= vars(importlib.import_module(module.name))
     schemas = ClassSchemas(names, "#/components/schemas/", properties=True)
     paths = {}
     for path, build in PAGES.items():
