@@ -50,6 +50,10 @@ class Planted:
     failed: frozenset[int]
 
 
+def sha_of(run: int) -> str:
+    return f"{run:04d}" * 10
+
+
 def repository_of(number: int) -> Repository:
     return Repository(number, f"octo-org/{NAMES[number - 1]}", False, "main")
 
@@ -66,7 +70,7 @@ def plant(service: Service, github: FakeGitHub, folder: Path, runs: int) -> dict
         keys, shas, failed = [], [], set()
         for at in range(runs):
             key = RunKey(number, 1000 * number + at, 1)
-            sha = f"{key.run_id:04d}" * 10
+            sha = sha_of(key.run_id)
             world = make_world(name, at, runs, key.run_id, dice)
             if any(result.outcome == "failed" for result in results_of(world)):
                 failed.add(at)
@@ -88,6 +92,12 @@ def make_world(name: str, at: int, runs: int, run: int, dice: random.Random) -> 
     world = World(plan, {key: make_leg(plan, key, run=run) for key in KEYS})
     for key, leg in world.legs.items():
         full = 3.0 if name == "full" and key == "02" and at >= runs * 3 // 4 else 1.0
+        leg.header = replace(
+            leg.header,
+            repository=f"octo-org/{name}",
+            head_sha=sha_of(run),
+            runner=Runner(pool="default"),
+        )
         measure(leg, dice, slower, full)
     if name == "red" and at >= runs - 8:
         world.result("01", "a.t::two", outcome="failed", message=f"assert total == {at}")
@@ -102,7 +112,6 @@ def make_world(name: str, at: int, runs: int, run: int, dice: random.Random) -> 
 
 def measure(leg: Leg, dice: random.Random, slower: float, full: float) -> None:
     """Give a shard the times and peaks of a machine that is not always equally fast."""
-    leg.header = replace(leg.header, runner=Runner(pool="default"))
     ended_s, peak = 0.0, 0
     lines: list[Line] = []
     for line in leg.inner:
@@ -163,7 +172,7 @@ def upload_run(github: FakeGitHub, world: World, key: RunKey, sha: str, left: in
     github.files["ciguard.toml", sha] = CONFIGURATION
     github.merge_bases[f"{TIP}...{sha}"] = sha
     github.behind_by[f"{TIP}...{sha}"] = left
-    before = f"{key.run_id - 1:04d}" * 10
+    before = sha_of(key.run_id - 1)
     github.merge_bases[f"{before}...{sha}"] = before
     github.commits_of[f"{before}...{sha}"] = [sha]
     upload_artifacts(github, world, key.run_id)
