@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from ciguard.serve.connections import ARRIVAL_S, TimedProtocol
+from ciguard.serve.web_process import ARRIVAL_S, TimedProtocol
 
 TIME_S = 0.3
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

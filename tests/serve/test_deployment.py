@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ciguard.serve.connections import MAX_CONNECTIONS
 from ciguard.serve.settings import Role, Settings, read_settings
+from ciguard.serve.web_process import MAX_CONNECTIONS
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy"
