@@ -1,4 +1,7 @@
-"""The web application of the service: the routes of all parts, health checks and middleware."""
+"""The web application of the service: the routes of all parts, health checks and middleware.
+
+Source of the security headers: OWASP, "HTTP Security Response Headers Cheat Sheet".
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,184 @@ from http import HTTPStatus
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ciguard.codec.unpack_limits import PUSH_BYTES
 from ciguard.errors import RemoteError
 from ciguard.serve import operation_metrics
+from ciguard.serve.api.problem_details import problem
 from ciguard.serve.api.routes import MEDIA_TYPE, RECORDS, routes
 from ciguard.serve.batch_writer import BatchWriter
-from ciguard.serve.middleware import BodyLimit, ErrorResponses, SecurityHeaders
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages import page_routes
-from ciguard.serve.request_threads import THREADS, RequestThreads, answer_in
-from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.service import Service
+from ciguard.serve.pages.page_formats import error_page
+from ciguard.serve.request_threads import THREADS, Late, RequestThreads, answer_in
 from ciguard.serve.state import pauses, repositories
 from ciguard.serve.state.database import has_current_tables
 from ciguard.serve.webhooks import intake
 from ciguard.serve.webhooks.effects import apply_deliveries
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ciguard.serve.results.read_model import ReadModel
+    from ciguard.serve.service import Service
+
 LOG: Final = logging.getLogger(__name__)
+BODY_BYTES: Final = 1 << 20  # of a form or a query
+TOTAL_BYTES: Final = 128 << 20  # five of GitHub's largest bodies; most have 20 KB
+RETRY_AFTER_S: Final = 30
+API: Final = "/api/"  # its errors are JSON
+POLICY: Final = "; ".join(
+    (
+        *("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'"),
+        *("connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"),
+    )
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+TRANSPORT_SECURITY: Final = "max-age=31536000"
+
+
+class SecurityHeaders:
+    """Adds the security headers that an answer has not set.
+
+    Args:
+        is_https: browsers reach the service by https only, and may remember this.
+    """
+
+    def __init__(self, app: ASGIApp, *, is_https: bool) -> None:
+        self._app = app
+        self._headers = dict(HEADERS)
+        if is_https:
+            self._headers["Strict-Transport-Security"] = TRANSPORT_SECURITY
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class BodyTooLarge(Exception):
+    """The body of a request exceeds the limit of its path."""
+
+
+class ErrorResponses:
+    """Turns exceptions into answers without internal details, and logs the cause.
+
+    The status is 503 if a database or store cannot be reached, 500 for an unexpected exception.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        has_started = False
+
+        async def send_and_record(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            return await self._app(scope, receive, send_and_record)
+        except ClientDisconnect:
+            return None
+        except BodyTooLarge:
+            status, text = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too large"
+            response = _response(scope, status, text)
+        except RemoteError as error:
+            # Without the query, which may hold a secret of the sign-in.
+            LOG.warning("%s %s: %s", scope["method"], scope["path"], error)
+            text = "the service cannot do this now; try again later"
+            text = error.what if isinstance(error, Late) else text
+            headers = {"Retry-After": str(RETRY_AFTER_S)}
+            response = _response(scope, HTTPStatus.SERVICE_UNAVAILABLE, text, headers)
+        except Exception:
+            LOG.exception("%s %s", scope["method"], scope["path"])
+            text = "an error of the service; its log has the details"
+            response = _response(scope, HTTPStatus.INTERNAL_SERVER_ERROR, text)
+        if not has_started:
+            await response(scope, receive, send)
+        return None
+
+
+def _response(
+    scope: Scope, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    if scope["path"].startswith(API):
+        return problem(status, text, headers)
+    if "text/html" in Headers(scope=scope).get("accept", ""):
+        response = error_page(Request(scope), status, text)
+        response.headers.update(headers or {})
+        return response
+    return PlainTextResponse(f"{text}\n", status, headers)
+
+
+class BodyLimit:
+    """Refuses a body beyond the limit of its path, before it is read.
+
+    Senders need no sign-in, so the bodies of all current requests together have a limit too.
+
+    Args:
+        paths: limit by the end of a path, bytes; BODY_BYTES for all others.
+        total_bytes: limit of all current requests.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, paths: Mapping[str, int], total_bytes: int = TOTAL_BYTES
+    ) -> None:
+        self._app = app
+        self._paths = paths
+        self._free = total_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        limits = (limit for end, limit in self._paths.items() if scope["path"].endswith(end))
+        remaining = limit = next(limits, BODY_BYTES)
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdigit() and int(length) > limit:
+            raise BodyTooLarge
+
+        async def receive_and_count() -> Message:
+            nonlocal remaining
+            message = await receive()
+            size = len(message.get("body", b""))
+            remaining, self._free = remaining - size, self._free - size
+            if remaining < 0:
+                raise BodyTooLarge
+            if self._free < 0:
+                raise RemoteError("the bodies of all requests are too large")
+            return message
+
+        try:
+            return await self._app(scope, receive_and_count, send)
+        finally:
+            self._free += limit - remaining
+
+
 GZIP_LEVEL: Final = 5  # 72 KB of a run become 6.2 KB in 0.5 ms; with 9, 5.7 KB in 0.8 ms
 COMPRESSED: Final = (*DEFAULT_EXCLUDED_CONTENT_TYPES, MEDIA_TYPE)  # as a history is
 
