@@ -36,7 +36,7 @@ from ciguard.plan.pool_shards import (
     cut_shard,
     neighbours,
 )
-from ciguard.serve.block_choice import LegProgress, choose_block
+from ciguard.serve.block_exchange import LegProgress, choose_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

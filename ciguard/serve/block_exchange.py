@@ -1,27 +1,109 @@
 """Claims of legs for blocks: each claim gets a block or none, also after lost answers.
 
-A leg is one execution of a shard's job, a block a part of its tests that another leg may run.
-`block_choice.py` chooses the block. A leg runs a block as soon as it receives the answer, and
-confirms it meanwhile. After any failure, a block may run twice, and each block runs at least once:
-its owner gets the answer "no block left" only if a leg has confirmed each of its blocks, or the
-owner itself has them.
+A leg is one execution of a shard's job, a block a part of its tests that another leg may run. A leg
+gets its own blocks first, then one of the leg that ends last, if it ends the block before, or
+hardly after, that leg would end alone: else the run would not become shorter.
+
+A leg runs a block as soon as it receives the answer, and confirms it meanwhile. After any failure,
+a block may run twice, and each block runs at least once: its owner gets the answer "no block left"
+only if a leg has confirmed each of its blocks, or the owner itself has them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy.engine import Connection
 
 from ciguard.errors import InputError
 from ciguard.plan.pool_shards import CLAIM_S
-from ciguard.serve.block_choice import LegProgress, choose_block, common_ratio
 from ciguard.serve.state import claim_rows
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.database import read_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
+
+TOLERANCE: Final = 1.1  # the error of a leg's prediction (`benchmarks/plan_risk.py`)
+
+
+@dataclass(slots=True)
+class LegProgress:
+    """The progress of a leg during the run. Times are seconds since the run's first leg began.
+
+    Attributes:
+        group: legs exchange blocks only within a group.
+        own_s: predicted seconds of the tests that it runs before it asks.
+        blocks_s: predicted seconds of its blocks that no leg has taken, in its order.
+        began_s: start of the leg; None before.
+        ready_s: predicted time of its next question; None before the first question.
+        ratio: actual seconds a predicted second until now; None before the first question.
+    """
+
+    group: str
+    own_s: float
+    blocks_s: dict[str, float]
+    began_s: float | None = None
+    ready_s: float | None = None
+    ratio: float | None = None
+
+    def ends_s(self, now_s: float, ratio: float) -> float:
+        """Return the time at which the leg would end alone."""
+        ready_s = self.ready_s
+        if ready_s is None:
+            ready_s = (now_s if self.began_s is None else self.began_s) + ratio * self.own_s
+        return max(now_s, ready_s) + ratio * sum(self.blocks_s.values())
+
+
+def choose_block(
+    legs: Mapping[str, LegProgress],
+    leg: str,
+    now_s: float,
+    cost_s: float,
+    limit_s: float = math.inf,
+) -> str | None:
+    """Choose a block, the leg's own first, for a leg; None if it could run none in time.
+
+    Args:
+        now_s: seconds since the run's first leg began.
+        cost_s: overhead of a block, besides its tests.
+        limit_s: seconds until the asking leg stops itself.
+    """
+    asking = legs[leg]
+    if asking.blocks_s:
+        return next(iter(asking.blocks_s))
+    ratio = common_ratio(tuple(legs.values()))
+    others = [
+        (other.ends_s(now_s, ratio), name)
+        for name, other in legs.items()
+        if other.blocks_s and other.group == asking.group
+    ]
+    if not others:
+        return None
+    ends_s, latest = max(others)
+    begin_s = cost_s + max(now_s, now_s if asking.ready_s is None else asking.ready_s)
+    left_s = min(TOLERANCE * ends_s, now_s + limit_s) - begin_s
+    fitting = [
+        (wall_s, block)
+        for block, wall_s in legs[latest].blocks_s.items()
+        if ratio * wall_s < left_s
+    ]
+    return max(fitting)[1] if fitting else None
+
+
+def common_ratio(legs: Sequence[LegProgress]) -> float:
+    """Return actual seconds a predicted second: the median of the legs that have asked."""
+    ratios = [leg.ratio for leg in legs if leg.ratio is not None]
+    return statistics.median(ratios) if ratios else 1.0
+
 
 ClaimState = Literal["begins", "asks", "alone"]
 MAX_S: Final = 35 * 24 * 3600  # limit of a run on GitHub

@@ -37,7 +37,7 @@ class PlanKey:
 
 @dataclass(slots=True)
 class ClaimLeg:
-    """A leg, with the values of `block_choice.LegProgress`.
+    """A leg, with the values of `block_exchange.LegProgress`.
 
     `is_alone`: the leg runs its own blocks only and asks no more. Times are milliseconds since 1970
     by the database's clock; None for an event that has not happened yet.

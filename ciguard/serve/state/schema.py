@@ -321,7 +321,7 @@ claim_plan: Final = Table(
 
 _PLAN_KEY: Final = (*RUN_COLUMNS, "plan")
 
-# The progress of each leg of a plan; `block_choice.py` defines the numbers.
+# The progress of each leg of a plan; `block_exchange.py` defines the numbers.
 claim_leg: Final = Table(
     "claim_leg",
     METADATA,
