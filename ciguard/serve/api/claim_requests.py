@@ -35,8 +35,7 @@ from ciguard.serve.block_exchange import (
     answer_claim,
     confirm_block,
 )
-from ciguard.serve.service import Service
-from ciguard.serve.state import claim_rows, raw_artifacts, repositories, run_rows
+from ciguard.serve.state import claim_rows, repositories, run_rows
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey
@@ -173,7 +172,7 @@ def push_records(service: Service, request: RunRequest, database: Database) -> R
         raise _BadBody(str(error)) from error
     with database.read() as connection:
         is_judged = run_rows.get(connection, request.run) is not None
-        rows = raw_artifacts.of_run(connection, request.run)
+        rows = raw_archives.of_run(connection, request.run)
     pushed = [row.sha256 for row in rows if row.name == raw_archives.PUSHED]
     if pushed and pushed != [hashlib.sha256(request.body).hexdigest()]:
         return problem(HTTPStatus.CONFLICT, "the run attempt has other records already")

@@ -39,15 +39,10 @@ from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.history_objects import ObjectHistory, update_history
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import AlreadyStored
-from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.raw_archives import ARCHIVE_BYTES, FILE_BYTES
 from ciguard.serve.results.retention import replace_other_rows
 from ciguard.serve.results.rows import RunResults, run_results
-from ciguard.serve.results.writer import ResultsWriter
-from ciguard.serve.service import Service
-from ciguard.serve.state import notices, raw_artifacts, repositories, run_rows, work_list
-from ciguard.serve.state.raw_artifacts import ARCHIVE_BYTES, FILE_BYTES
-from ciguard.serve.state.repositories import Repository
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state import notices, repositories, run_rows, work_list
 from ciguard.serve.state.work_list import MAX_TRIES, Work
 from ciguard.serve.work.run_summary import owners_of_failed, run_facts, run_row, suite_rows
 from ciguard.serve.work.worker import NotDue
@@ -190,7 +185,7 @@ class _Judging:
         """Store an archive unchanged, by its digest, to judge the run again."""
         key = self.key
         with self.service.database.read() as connection:
-            stored = raw_artifacts.of_run(connection, key)
+            stored = raw_archives.of_run(connection, key)
         size = stream.seek(0, io.SEEK_END)
         others = (archive.bytes for archive in stored if archive.name != artifact.name)
         if size + sum(others) > ARCHIVE_BYTES:

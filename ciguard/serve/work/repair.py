@@ -15,15 +15,12 @@ from sqlalchemy.engine import Connection
 
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.stores import load
-from ciguard.serve import stored_answers
+from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import DamagedObject, compare_content, is_damaged
 from ciguard.serve.objects import NoSuchObject, ObjectStore
 from ciguard.serve.results import manifest
-from ciguard.serve.results.manifest import ManifestFile
-from ciguard.serve.state import histories, raw_artifacts, run_rows, schema, work_list
-from ciguard.serve.state.database import Database
-from ciguard.serve.state.histories import HistoryRow
+from ciguard.serve.state import histories, run_rows, schema, work_list
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
 
 
@@ -167,7 +164,7 @@ def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]
     count = 0
     for key in keys:
         with database.read() as connection:
-            stored = raw_artifacts.of_run(connection, key)
+            stored = raw_archives.of_run(connection, key)
             row = run_rows.get(connection, key)
         damaged = [
             archive.object
@@ -178,7 +175,7 @@ def judge_again(database: Database, objects: ObjectStore, keys: Iterable[RunKey]
             damaged.append(row.answer)
         objects.delete(damaged)
         with database.write() as connection:
-            raw_artifacts.delete(connection, damaged)
+            raw_archives.delete(connection, damaged)
             count += work_list.retry(connection, key)
     return count
 

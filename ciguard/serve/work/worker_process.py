@@ -18,6 +18,7 @@ from functools import partial
 from typing import BinaryIO, Final
 
 from ciguard.errors import RemoteError
+from ciguard.serve import raw_archives
 from ciguard.serve.history_objects import delete_history, sweep_histories
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import check_conditional_puts
@@ -25,8 +26,7 @@ from ciguard.serve.results.compaction import FAILED_S, Compactor
 from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.retention import drop_repository, sweep
 from ciguard.serve.results.writer import ResultsWriter
-from ciguard.serve.service import Service
-from ciguard.serve.state import claim_rows, deliveries, raw_artifacts, repositories, work_list
+from ciguard.serve.state import claim_rows, deliveries, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.work.judge_job import JudgeJob
 from ciguard.serve.work.notice_sender import send_waiting
@@ -87,11 +87,11 @@ class Housekeeping:
         database, objects = self.service.database, self.service.objects
         while True:
             with database.read() as connection:
-                old = raw_artifacts.stored_before(connection, ARTIFACT_DAYS)
+                old = raw_archives.stored_before(connection, ARTIFACT_DAYS)
             if not old:
                 return
             with database.write() as connection:
-                raw_artifacts.delete(connection, old)
+                raw_archives.delete(connection, old)
             objects.delete(old)
 
     def drop_removed_repositories(self) -> None:

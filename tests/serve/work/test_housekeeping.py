@@ -10,16 +10,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from ciguard.serve import raw_archives
 from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.service import Service
-from ciguard.serve.settings import Settings
-from ciguard.serve.state import claim_rows, raw_artifacts, repositories, schema, tokens
+from ciguard.serve.state import claim_rows, repositories, schema, tokens
 from ciguard.serve.state.claim_rows import PlanKey
 from ciguard.serve.state.database import open_database
-from ciguard.serve.state.raw_artifacts import RawArtifact
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work.worker_process import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
@@ -51,11 +50,9 @@ def made_older(service: Service, table: sa.Table, column: str, days: float) -> N
 
 def kept(service: Service, key: RunKey) -> str:
     """An archive of a run, stored now."""
-    name = f"artifacts/{key.repository_id}/{key.run_id}-1-00.zip"
-    service.objects.put_new(name, b"zip")
-    with service.database.write() as connection:
-        raw_artifacts.record(connection, key, RawArtifact("ciguard-plan", name, 3, "0" * 64))
-    return name
+    raw_archives.store(service, key, "ciguard-plan", b"zip")
+    (stored,) = service.objects.list("artifacts")
+    return stored.name
 
 
 def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
@@ -90,7 +87,7 @@ def test_archives_are_kept_for_a_month(keeping: Housekeeping) -> None:
     made_older(service, schema.artifact, "stored_at_ms", 2)
     keeping.clean_up()
     with service.database.read() as connection:
-        assert raw_artifacts.of_run(connection, key) == ()
+        assert raw_archives.of_run(connection, key) == ()
     assert list(service.objects.list("artifacts")) == []
 
 

@@ -37,8 +37,7 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.history.stores import load
 from ciguard.model import Pool, Runner, UnitKey
-from ciguard.render.trends import charted_runs, find_trends
-from ciguard.serve import stored_answers
+from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
@@ -48,7 +47,6 @@ from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.service import Service
 from ciguard.serve.state import (
     pauses,
-    raw_artifacts,
     repositories,
     run_rows,
     schema,
@@ -135,7 +133,7 @@ def test_run_of_a_pull_request_is_judged_kept_and_commented(
     key = RunKey(1, 7, 1)
     with service.database.read() as connection:
         ((suite,),) = (run.cells for run in run_rows.with_cells(connection, [row]))
-        kept = raw_artifacts.of_run(connection, key)
+        kept = raw_archives.of_run(connection, key)
     assert (suite.planned, suite.missing, suite.counts) == (8, 0, {"failed": 1, "passed": 7})
     assert [one.name for one in kept][:1] == [f"ciguard-plan-{world.plan.id}-1"]
     assert len(kept) == 4
@@ -160,7 +158,7 @@ def test_run_of_too_many_bytes_is_not_stored_or_not_read(
     row = judge(service, tmp_path, 7)
     assert row.verdict == "passed"
     with service.database.read() as connection:
-        kept = raw_artifacts.of_run(connection, RunKey(1, 7, 1))
+        kept = raw_archives.of_run(connection, RunKey(1, 7, 1))
     assert 0 < sum(one.bytes for one in kept) <= 2000
     monkeypatch.setattr(judging_module, "FILE_BYTES", 3000)
     row = judge(service, tmp_path, 7)

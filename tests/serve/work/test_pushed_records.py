@@ -18,7 +18,7 @@ from ciguard.history import service_credentials, service_store
 from ciguard.serve import raw_archives
 from ciguard.serve.api import oidc
 from ciguard.serve.api.routes import RECORDS_PATH
-from ciguard.serve.state import raw_artifacts, tokens
+from ciguard.serve.state import tokens
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def patience_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stored_names(job: ReportJob) -> list[str]:
     with job.service.database.read() as connection:
-        return [row.name for row in raw_artifacts.of_run(connection, RUN)]
+        return [row.name for row in raw_archives.of_run(connection, RUN)]
 
 
 def test_pushed_records_are_not_downloaded(tmp_path: Path, ciguard: Ciguard) -> None:
@@ -50,9 +50,9 @@ def test_pushed_records_are_not_downloaded(tmp_path: Path, ciguard: Ciguard) -> 
         # A run that is judged again, as by `check --repair`, is judged from GitHub's artifacts.
         assert job.judge()[1][DOWNLOAD] == 1 + len(world.legs)
         with job.service.database.write() as connection:
-            rows = raw_artifacts.of_run(connection, RUN)
+            rows = raw_archives.of_run(connection, RUN)
             names = [one.object for one in rows if one.name != raw_archives.PUSHED]
-            raw_artifacts.delete(connection, names)
+            raw_archives.delete(connection, names)
         for facts in job.github.facts.values():
             facts["expired"] = True
         row, expired = job.judge()
