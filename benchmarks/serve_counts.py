@@ -39,7 +39,7 @@ from ciguard.serve.api.routes import RECORDS_PATH
 from ciguard.serve.state import repositories, schema
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.deliveries import Delivery
-from ciguard.serve.webhooks.effects import Received, apply_deliveries
+from ciguard.serve.webhooks import Received, apply_deliveries
 from ciguard.serve.work.reconcile import add_missing_runs
 
 if TYPE_CHECKING:

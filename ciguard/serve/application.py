@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from ciguard.codec.unpack_limits import PUSH_BYTES
 from ciguard.errors import RemoteError
-from ciguard.serve import operation_metrics
+from ciguard.serve import operation_metrics, webhooks
 from ciguard.serve.api.problem_details import problem
 from ciguard.serve.api.routes import MEDIA_TYPE, RECORDS, routes
 from ciguard.serve.batch_writer import BatchWriter
@@ -32,8 +32,6 @@ from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.request_threads import THREADS, Late, RequestThreads, answer_in
 from ciguard.serve.state import pauses, repositories
 from ciguard.serve.state.database import has_current_tables
-from ciguard.serve.webhooks import intake
-from ciguard.serve.webhooks.effects import apply_deliveries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -243,7 +241,7 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        write = partial(apply_deliveries, service.database)
+        write = partial(webhooks.apply_deliveries, service.database)
         with contextlib.closing(BatchWriter(write)) as writer:
             application.state.delivery_writer = writer
             yield
@@ -251,14 +249,14 @@ def build_application(service: Service, read_model: ReadModel | None = None) -> 
     application = Starlette(
         # The routes of the pages come last: they end with a route for all other addresses.
         routes=[
-            *(*HEALTH, *operation_metrics.ROUTES, *intake.ROUTES),
+            *(*HEALTH, *operation_metrics.ROUTES, *webhooks.ROUTES),
             *(*routes(service), *page_routes.ROUTES),
         ],
         middleware=[
             Middleware(SecurityHeaders, is_https=service.settings.public_url.startswith("https:")),
             Middleware(GZipMiddleware, compresslevel=GZIP_LEVEL, exclude_content_types=COMPRESSED),
             Middleware(ErrorResponses),
-            Middleware(BodyLimit, paths={intake.PATH: intake.BODY_BYTES, RECORDS: PUSH_BYTES}),
+            Middleware(BodyLimit, paths={webhooks.PATH: webhooks.BODY_BYTES, RECORDS: PUSH_BYTES}),
         ],
         lifespan=lifespan,
     )

@@ -14,7 +14,7 @@ from serve.webhooks.conftest import Send
 
 from ciguard.serve.service import Service
 from ciguard.serve.state import schema
-from ciguard.serve.webhooks.intake import BODY_BYTES
+from ciguard.serve.webhooks import BODY_BYTES
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 RECORDED = Path(__file__).parents[2] / "samples/recorded/webhooks"

@@ -1,1 +1,0 @@
-"""Webhook deliveries of GitHub: each is checked, and applied once."""
