@@ -25,8 +25,7 @@ from serve_results import lognormal_rows, unit_name
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import queries
-from ciguard.serve.results.compaction import FAN_IN, Compactor
-from ciguard.serve.results.retention import MIN_AGE_S, sweep
+from ciguard.serve.results.compaction import FAN_IN, MIN_AGE_S, Compactor, sweep
 from ciguard.serve.results.rows import OUTCOME_CODES, RunResults, hash_unit
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.state.database import open_database

@@ -28,11 +28,10 @@ from ciguard.serve.objects import DEFAULT_URL as DEFAULT_RESULTS
 from ciguard.serve.objects import open_objects
 from ciguard.serve.pages.viewers import trusts_this_machine
 from ciguard.serve.request_threads import DEADLINE_S
-from ciguard.serve.results.compaction import Compactor
+from ciguard.serve.results.compaction import Compactor, prune_answers
+from ciguard.serve.results.compaction import prune as prune_results
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.results.retention import prune as prune_results
-from ciguard.serve.results.retention import prune_answers
 from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import DEFAULT_PORT, LOOPBACK, Role, Settings, read_settings
 from ciguard.serve.state import repositories, tokens, work_list

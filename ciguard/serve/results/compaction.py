@@ -1,8 +1,9 @@
-"""Compaction of result files: sixteen files become one pair with the same rows.
+"""Rewriting of result files: compaction, and deletion of the rows of a repository or of runs.
 
-Arrivals become a pair, and sixteen pairs of similar size a larger pair: n rows are in at most
-15 log16(n / 50) pairs, besides pairs of maximum size. Every row is written once a level. The work
-is throttled: at full speed, it raised the p99 of webhooks to 7 s.
+Sixteen arrivals become a pair, and sixteen pairs of similar size a larger pair: n rows are in at
+most 15 log16(n / 50) pairs, besides pairs of maximum size. Every row is written once a level. The
+work is throttled: at full speed, it raised the p99 of webhooks to 7 s. Files never change: files
+with rows to delete are rewritten without them, and the sweep deletes the replaced files.
 """
 
 from __future__ import annotations
@@ -33,10 +34,18 @@ from ciguard.serve.results.parquet_columns import (
     Kind,
     select_compacted,
 )
-from ciguard.serve.results.writer import check_age, put_file
-from ciguard.serve.state import lanes
+from ciguard.serve.results.writer import ResultsWriter, check_age, put_file
+from ciguard.serve.state import lanes, run_rows, schema
 from ciguard.serve.state.database import Database, read_clock_ms
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.run_key import RunKey, is_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.results.parquet_columns import Kind
+    from ciguard.serve.results.rows import RunResults
 
 FAN_IN: Final = 16
 MAX_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute
@@ -260,3 +269,140 @@ def _check_rows(
     if by_run != by_test or (by_run != expected and not is_filtered):
         what = f"{expected} rows became {by_run} by run and {by_test} by test"
         raise StorageError(what, where=sources[0].name)
+
+
+ANSWERS: Final = 500  # deleted in one transaction
+MIN_AGE_S: Final = 3600.0  # a writer lists a new file within a third of this time
+
+
+def drop_repository(
+    database: Database, compactor: Compactor, repository_id: int
+) -> tuple[ManifestFile, ...]:
+    """Leave no row, message or sum of a repository; the sweep deletes the replaced files.
+
+    Returns:
+        Damaged files that hold rows of other repositories too: `repair.remove_damaged` removes
+        them.
+
+    Raises:
+        StorageError, RemoteError: some files are rewritten; another call does the rest.
+    """
+    damaged: dict[str, ManifestFile] = {}  # by pair, or name
+    while True:
+        with database.write() as connection:
+            manifest.remove_repository(connection, repository_id)
+        with database.read() as connection:
+            has_own = manifest.holds(schema.file_run.c.repository_id == repository_id)
+            files = manifest.files(connection, None, has_own)
+        batches = list(
+            _batches([file for file in files if (file.pair or file.name) not in damaged])
+        )
+        if not batches:
+            return tuple(damaged.values())
+        for sources in batches:
+            try:
+                compactor.rewrite(sources, without_repository=repository_id)
+            except FilesReplaced:  # by a compaction: the next round reads the manifest again
+                continue
+            except DamagedObject as error:
+                file = next(file for file in sources if file.name == error.name)
+                damaged[file.pair or file.name] = file
+
+
+def prune(database: Database, compactor: Compactor, before_ms: int) -> None:
+    """Delete the rows of runs that started before a time; their sums by test and day stay.
+
+    Raises:
+        DamagedObject: a file cannot be read; `repair.remove_damaged` removes it.
+        StorageError, RemoteError: some files are rewritten; another call does the rest.
+    """
+    with database.read() as connection:
+        files = manifest.files_with_old_runs(connection, before_ms)
+    for sources in _batches(files):
+        with suppress(FilesReplaced):  # by a compaction: they are pruned next time
+            compactor.rewrite(sources, from_ms=before_ms)
+
+
+def prune_answers(database: Database, objects: ObjectStore, before_ms: int) -> None:
+    """Delete the answers of runs that started before a time; the rows of these runs stay.
+
+    Raises:
+        StorageError, RemoteError: some answers are deleted; another call does the rest.
+    """
+    with database.read() as connection:
+        old = run_rows.answers(connection, before_ms=before_ms)
+    while old:
+        batch, old = old[:ANSWERS], old[ANSWERS:]
+        # Objects before rows: after a kill between the two, the rows still name the objects.
+        objects.delete([name for _, name in batch])
+        with database.write() as connection:
+            run_rows.clear_answers(connection, batch)
+
+
+def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Yield the files of each pair, then arrivals in groups as large as compaction takes."""
+    pairs: dict[str, list[ManifestFile]] = defaultdict(list)
+    arrivals: list[ManifestFile] = []
+    for file in files:
+        (pairs[file.pair] if file.pair else arrivals).append(file)
+    yield from pairs.values()
+    while arrivals:
+        batch = first_fitting([[file] for file in arrivals])
+        yield batch
+        arrivals = arrivals[len(batch) :]
+
+
+def sweep(database: Database, objects: ObjectStore, cache: ObjectCache, now_s: float) -> int:
+    """Delete objects under results/ that are unlisted and older than an hour; count them.
+
+    Args:
+        now_s: seconds since 1970, by the database's clock, as `writer.check_age` has it.
+    """
+    # Objects are listed before the manifest is read: a file that was added in between is new.
+    old = {
+        stored.name for stored in objects.list("results/") if now_s - stored.modified_at > MIN_AGE_S
+    }
+    with database.read() as connection:
+        old -= manifest.all_names(connection)
+    objects.delete(sorted(old))
+    cache.forget(old)
+    return len(old)
+
+
+def replace_other_rows(
+    database: Database,
+    compactor: Compactor,
+    writer: ResultsWriter,
+    run: RunResults,
+    confirm: Callable[[Connection], None],
+) -> None:
+    """Replace the rows of a run by these; a run without rows, or with pruned rows, is left alone.
+
+    The new file is listed in the transaction that lists the rewritten files: a reader sees each row
+    of one verdict once.
+
+    Args:
+        confirm: called in the transaction; an exception from it leaves the rows unchanged.
+
+    Raises:
+        DamagedObject: a file with the other rows cannot be read; `repair.remove_damaged` removes
+            it.
+        StorageError, RemoteError: the store or the database cannot be reached.
+    """
+
+    def add(connection: Connection) -> None:
+        confirm(connection)
+        check_age(connection, began_ms)
+        manifest.add_arrival(connection, added, [run])
+
+    while True:
+        with database.read() as connection:
+            if not (run.rows and manifest.has_other_rows(connection, run.key, run.digest)):
+                return
+            has_rows = manifest.holds(is_run(schema.file_run, run.key))
+            sources = manifest.files(connection, None, has_rows)
+            began_ms = read_clock_ms(connection)
+        added = writer.put([run])
+        with suppress(FilesReplaced):  # by a compaction: try again
+            compactor.rewrite(sources, without_run=run.key, also=add)
+            return

@@ -40,7 +40,7 @@ from ciguard.serve.history_objects import ObjectHistory, update_history
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.raw_archives import ARCHIVE_BYTES, FILE_BYTES
-from ciguard.serve.results.retention import replace_other_rows
+from ciguard.serve.results.compaction import replace_other_rows
 from ciguard.serve.results.rows import RunResults, run_results
 from ciguard.serve.state import notices, repositories, run_rows, work_list
 from ciguard.serve.state.work_list import MAX_TRIES, Work

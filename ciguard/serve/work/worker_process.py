@@ -22,9 +22,7 @@ from ciguard.serve import raw_archives
 from ciguard.serve.history_objects import delete_history, sweep_histories
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import check_conditional_puts
-from ciguard.serve.results.compaction import FAILED_S, Compactor
-from ciguard.serve.results.manifest import ManifestFile
-from ciguard.serve.results.retention import drop_repository, sweep
+from ciguard.serve.results.compaction import FAILED_S, Compactor, drop_repository, sweep
 from ciguard.serve.results.writer import ResultsWriter
 from ciguard.serve.state import claim_rows, deliveries, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms

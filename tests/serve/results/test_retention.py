@@ -24,7 +24,7 @@ from ciguard.errors import RemoteError
 from ciguard.model import UnitKey
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results import manifest
-from ciguard.serve.results.retention import (
+from ciguard.serve.results.compaction import (
     drop_repository,
     prune,
     prune_answers,
