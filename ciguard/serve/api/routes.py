@@ -1,19 +1,25 @@
 """The paths of the API, its description as OpenAPI 3.1, and the handlers.
 
-The description is `openapi.json`; tests check every answer against it.
+The description is `openapi.json`; tests check every answer against it. Of a run's jobs, the plan
+job registers blocks, legs claim them, and a report job pushes. A block is a part of a shard's tests
+that the job (leg) of another shard may run. A request is checked in this order: caller, repository,
+body. The models of the bodies have their limits.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
 
+import pydantic
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 from pydantic.json_schema import models_json_schema
 from sqlalchemy.engine import Connection
 from starlette.requests import Request
@@ -21,27 +27,235 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ciguard import __version__
+from ciguard.errors import InputError
 from ciguard.history.service_credentials import origin_of
-from ciguard.render.pages import RunRow
-from ciguard.serve.api import claim_requests
-from ciguard.serve.api.access import caller_repository
-from ciguard.serve.api.claim_requests import (
-    ConfirmationBody,
-    Handler,
-    Registration,
-    RegistrationAnswer,
-    answer,
-)
+from ciguard.serve import raw_archives
+from ciguard.serve.api.access import Caller, caller_repository, find_caller
 from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, issuer_of
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
-from ciguard.serve.block_exchange import ClaimAnswer, ClaimBody
+from ciguard.serve.block_exchange import (
+    LEG,
+    Body,
+    ClaimAnswer,
+    ClaimBody,
+    LegKey,
+    NotRegistered,
+    PlanId,
+    Seconds,
+    answer_claim,
+    confirm_block,
+)
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.request_threads import answer_in
-from ciguard.serve.service import Service
-from ciguard.serve.state import histories, repositories, run_rows
-from ciguard.serve.state.histories import HistoryRow
+from ciguard.serve.state import claim_rows, histories, repositories, run_rows
+from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.stored_answers import read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from sqlalchemy.engine import Connection
+    from starlette.requests import Request
+
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.histories import HistoryRow
+    from ciguard.serve.state.run_rows import RunRow
+
+    Handler = Callable[["RunRequest"], Response]
+
+MAX_LEGS: Final = 256  # jobs of a matrix
+MAX_BLOCKS: Final = 32  # of a leg
+BLOCK: Final = rf"{LEG}\.[1-9][0-9]{{0,2}}"  # the key of its leg, and a number from 1
+_BLOCK: Final = re.compile(BLOCK)
+_BLOCK_NUMBER: Final = re.compile(r"\.[1-9][0-9]{0,2}")
+_RUN_ID: Final = re.compile("[1-9][0-9]{0,17}")  # within 64 bits
+_RUN_ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
+KEY_CHARACTERS: Final = 200  # of a client's keys in an error
+_AnyBody = TypeVar("_AnyBody", bound=BaseModel)
+
+BlockKey = Annotated[str, StringConstraints(pattern=f"^{BLOCK}$")]
+
+
+class RegisteredLeg(Body):
+    """A leg: predicted seconds of its own part, and of its blocks in their order."""
+
+    group: Annotated[str, Field(max_length=256)]
+    own_s: Seconds
+    blocks: Annotated[dict[BlockKey, Seconds], Field(max_length=MAX_BLOCKS)]
+
+
+class Registration(Body):
+    """The legs of a plan."""
+
+    plan: PlanId
+    legs: Annotated[dict[LegKey, RegisteredLeg], Field(min_length=1, max_length=MAX_LEGS)]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for name, leg in self.legs.items():
+            for block in leg.blocks:
+                if not _BLOCK_NUMBER.fullmatch(block.removeprefix(name)):
+                    what = f"legs.{name}: expected names of blocks as {name}.1, found {block}"
+                    raise ValueError(what)
+        return self
+
+    def rows(self) -> tuple[list[ClaimLeg], list[ClaimBlock]]:
+        legs = [ClaimLeg(name, leg.group, leg.own_s) for name, leg in self.legs.items()]
+        return legs, [
+            ClaimBlock(block, name, position, wall_s)
+            for name, leg in self.legs.items()
+            for position, (block, wall_s) in enumerate(leg.blocks.items())
+        ]
+
+
+class RegistrationAnswer(Body):
+    """The token for the legs of the plan."""
+
+    token: str
+
+
+class ConfirmationBody(Body):
+    """The leg that runs the block of the path."""
+
+    plan: PlanId
+    leg: LegKey
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A caller's request about a run; `block` is "" where the path names none."""
+
+    service: Service
+    caller: Caller
+    run: RunKey
+    block: str
+    body: bytes = field(repr=False)
+
+
+class _BadBody(InputError):
+    """The body is invalid."""
+
+
+def register_blocks(request: RunRequest) -> Response:
+    """PUT .../blocks: register the legs and blocks of a plan job."""
+    caller, run = request.caller, request.run
+    if caller.plan is not None or caller.run not in (None, run):
+        raise TokenRefused("a plan is registered by a job of this run attempt")
+    body = _parse(Registration, request.body)
+    with request.service.database.write() as connection:
+        registration = claim_rows.register(connection, PlanKey(run, body.plan), *body.rows())
+    if registration is None:
+        what = f"the run attempt has {claim_rows.MAX_PLANS} other plans already"
+        raise _BadBody(what)
+    status = HTTPStatus.CREATED if registration.is_new else HTTPStatus.OK
+    return JSONResponse({"token": registration.secret}, status)
+
+
+def claim(request: RunRequest) -> Response:
+    """POST .../claims: answer a leg that begins, asks for a block, or continues alone."""
+    _check_run(request)
+    body = _parse(ClaimBody, request.body)
+    key = PlanKey(request.run, body.plan)
+    with request.service.database.write() as connection:
+        _check_plan(connection, request.caller, key)
+        grant = answer_claim(connection, key, body)
+    return JSONResponse(grant.model_dump())
+
+
+def confirm(request: RunRequest) -> Response:
+    """PUT .../claims/BLOCK: confirm that a leg runs a block."""
+    _check_run(request)
+    if not _BLOCK.fullmatch(request.block):
+        raise NotRegistered("the plan has no such block")
+    body = _parse(ConfirmationBody, request.body)
+    key = PlanKey(request.run, body.plan)
+    with request.service.database.write() as connection:
+        _check_plan(connection, request.caller, key)
+        is_confirmed = confirm_block(connection, key, body.leg, request.block)
+    if not is_confirmed:
+        return problem(HTTPStatus.CONFLICT, f"another leg has the block {request.block}")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def push_records(request: RunRequest) -> Response:
+    """PUT .../records: store the artifacts of a run, so that judging need not download them.
+
+    GitHub's token names repository, run and attempt, but not the job. GitHub gives one to jobs with
+    `id-token: write` only: of those, a report job alone has the records, and all of a generated
+    workflow run nothing of the checkout. A token of the service or of legs does not count.
+    """
+    if request.caller.plan is not None or request.caller.run != request.run:
+        raise TokenRefused("records are pushed with GitHub's token of a job of this run attempt")
+    try:
+        raw_archives.read_pushed(request.body)
+    except InputError as error:
+        raise _BadBody(str(error)) from error
+    with request.service.database.read() as connection:
+        is_judged = run_rows.get(connection, request.run) is not None
+        rows = raw_archives.of_run(connection, request.run)
+    pushed = [row.sha256 for row in rows if row.name == raw_archives.PUSHED]
+    if pushed and pushed != [hashlib.sha256(request.body).hexdigest()]:
+        return problem(HTTPStatus.CONFLICT, "the run attempt has other records already")
+    if not pushed and not is_judged:
+        raw_archives.store(request.service, request.run, raw_archives.PUSHED, request.body)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def answer(
+    handler: Handler, request: Request, body: bytes, service: Service, jobs: JobTokens
+) -> Response:
+    """Return the answer of a handler; its errors become problem details (RFC 9457)."""
+    path = request.path_params
+    try:
+        caller = find_caller(request.headers.get("Authorization"), service.database, jobs)
+        run = _find_run(path, caller, service)
+        return handler(RunRequest(service, caller, run, path.get("block", ""), body))
+    except TokenRefused as error:
+        return refusal(error)
+    except NotRegistered as error:
+        return problem(HTTPStatus.NOT_FOUND, error.what)
+    except _BadBody as error:
+        return problem(HTTPStatus.BAD_REQUEST, error.what)
+
+
+def _find_run(path: Mapping[str, str], caller: Caller, service: Service) -> RunKey:
+    """Find the run attempt of the path; a repository exists only for its own jobs."""
+    with service.database.read() as connection:
+        repository = repositories.find(connection, "{owner}/{name}".format(**path))
+    if repository is None or repository.id != caller.repository_id:
+        raise NotRegistered(NOT_FOUND)
+    numbers = (path["run_id"], path["run_attempt"])
+    if not (_RUN_ID.fullmatch(numbers[0]) and _RUN_ATTEMPT.fullmatch(numbers[1])):
+        raise NotRegistered("there is no such run attempt")
+    return RunKey(repository.id, *map(int, numbers))
+
+
+def _check_run(request: RunRequest) -> None:
+    """Refuse the token of another run; a leg that is run again has that of an earlier attempt."""
+    own, run = request.caller.run, request.run
+    if own is None:
+        raise TokenRefused("a leg shows the token of its plan, or GitHub's of its job")
+    is_earlier = request.caller.plan is not None and own.run_attempt < run.run_attempt
+    if own.run_id != run.run_id or (own != run and not is_earlier):
+        raise TokenRefused("the token is of another run attempt")
+
+
+def _check_plan(connection: Connection, caller: Caller, key: PlanKey) -> None:
+    if caller.plan not in (None, key.plan):
+        raise TokenRefused("the token is of another plan")
+    if caller.run != key.run and claim_rows.lock(connection, key):
+        raise TokenRefused("the token is of an earlier attempt, and this one has its own")
+
+
+def _parse(model: type[_AnyBody], body: bytes) -> _AnyBody:
+    try:
+        return model.model_validate_json(body)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        key = f"{'.'.join(map(str, first['loc'])):.{KEY_CHARACTERS}}"
+        raise _BadBody(f"the body: {key + ': ' if key else ''}{first['msg']}") from error
+
 
 LOG: Final = logging.getLogger(__name__)
 NUMBER: Final = re.compile("[0-9]{1,16}")  # of GitHub
@@ -112,20 +326,18 @@ def routes(service: Service) -> tuple[Route, ...]:
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             body = await request.body()
-            values = (handler, request, body, service.database, jobs)
-            return await answer_in(request, threads, answer, *values)
+            return await answer_in(request, threads, answer, handler, request, body, service, jobs)
 
         return endpoint
 
-    push = partial(claim_requests.push_records, service)
     return (
         Route(HISTORY_PATH, history),
         Route(EXPLANATION_PATH, explanation),
         Route(OPENAPI_PATH, openapi),
-        Route(BLOCKS_PATH, run_endpoint(claim_requests.register_blocks), methods=["PUT"]),
-        Route(CLAIMS_PATH, run_endpoint(claim_requests.claim), methods=["POST"]),
-        Route(CLAIM_PATH, run_endpoint(claim_requests.confirm), methods=["PUT"]),
-        Route(RECORDS_PATH, run_endpoint(push, "objects"), methods=["PUT"]),
+        Route(BLOCKS_PATH, run_endpoint(register_blocks), methods=["PUT"]),
+        Route(CLAIMS_PATH, run_endpoint(claim), methods=["POST"]),
+        Route(CLAIM_PATH, run_endpoint(confirm), methods=["PUT"]),
+        Route(RECORDS_PATH, run_endpoint(push_records, "objects"), methods=["PUT"]),
     )
 
 

@@ -17,9 +17,8 @@ from serve.api.api_document import PUBLIC_URL, check
 from serve.api.oidc_issuer import claims, signed
 from serve.api.registered_run import LEGS, PLAN, RUN, RegisteredRun, nothing
 
-from ciguard.serve.api.claim_requests import MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH
+from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH, MAX_BLOCKS, MAX_LEGS
 from ciguard.serve.state import claim_rows, schema
 
 
