@@ -73,18 +73,17 @@ class SigningKeys:
             KeysUnavailable: the keys cannot be fetched.
         """
         key = self._fresh(key_id)
-        if key is not None:
-            return key
-        with self._lock:
-            if self._fresh(key_id) is None and self._clock_s() - self._tried_at_s >= REFETCH_S:
-                self._tried_at_s = self._clock_s()
-                self._fetch()
-            key = self._fresh(key_id)
-            if key is not None:
-                return key
-            if self._problem:
-                raise KeysUnavailable(self._problem, where=self._address)
-        raise TokenRefused("the token is signed with a key that GitHub does not have")
+        if key is None:
+            with self._lock:
+                if self._fresh(key_id) is None and self._clock_s() - self._tried_at_s >= REFETCH_S:
+                    self._tried_at_s = self._clock_s()
+                    self._fetch()
+                key = self._fresh(key_id)
+        if key is None and self._problem:
+            raise KeysUnavailable(self._problem, where=self._address)
+        if key is None:
+            raise TokenRefused("the token is signed with a key that GitHub does not have")
+        return key
 
     def _fresh(self, key_id: str) -> RSAPublicKey | None:
         is_fresh = self._clock_s() - self._fetched_at_s < KEYS_AGE_S

@@ -4,6 +4,10 @@ The description is `openapi.json`; tests check every answer against it. Of a run
 job registers blocks, legs claim them, and a report job pushes. A block is a part of a shard's tests
 that the job (leg) of another shard may run. A request is checked in this order: caller, repository,
 body. The models of the bodies have their limits.
+
+The jobs of a repository may read it, and every caller may read a public repository. Only jobs and
+legs of a run may claim its blocks. For another caller, a private repository does not exist: the
+answer, and the work for it, are those of an unknown name.
 """
 
 from __future__ import annotations
@@ -30,7 +34,6 @@ from ciguard import __version__
 from ciguard.errors import InputError
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve import raw_archives
-from ciguard.serve.api.access import Caller, caller_repository, find_caller
 from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, issuer_of
 from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import (
@@ -47,7 +50,7 @@ from ciguard.serve.block_exchange import (
 )
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.request_threads import answer_in
-from ciguard.serve.state import claim_rows, histories, repositories, run_rows
+from ciguard.serve.state import claim_rows, histories, repositories, run_rows, tokens
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.stored_answers import read_answer
@@ -59,10 +62,55 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ciguard.serve.service import Service
+    from ciguard.serve.state.database import Database
     from ciguard.serve.state.histories import HistoryRow
     from ciguard.serve.state.run_rows import RunRow
 
     Handler = Callable[["RunRequest"], Response]
+
+SCHEME: Final = "bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A caller with a token of a repository, of a run's job, or of a plan's legs.
+
+    Attributes:
+        run: None for a token of the repository.
+        plan: None unless the token is of legs.
+    """
+
+    repository_id: int
+    run: RunKey | None = None
+    plan: str | None = None
+
+
+def find_caller(authorization: str | None, database: Database, jobs: JobTokens) -> Caller:
+    """Find the caller of a request that needs a token.
+
+    Args:
+        authorization: header of the request.
+
+    Raises:
+        TokenRefused: the token is missing or invalid.
+        KeysUnavailable: GitHub's keys cannot be fetched.
+    """
+    scheme, _, token = (authorization or "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != SCHEME or not token:
+        raise TokenRefused("expected `Authorization: Bearer TOKEN`")
+    if not token.startswith((tokens.PREFIX, tokens.PAGES_PREFIX, claim_rows.PREFIX)):
+        run = jobs.run_of(token)
+        return Caller(run.repository_id, run)
+    with database.read() as connection:
+        plan = claim_rows.plan_of(connection, token)
+        repository_id = tokens.repository_of(connection, token)
+    if plan is not None:
+        return Caller(plan.run.repository_id, plan.run, plan.plan)
+    if repository_id is None:
+        raise TokenRefused("the token is unknown, revoked, or was replaced by a newer plan")
+    return Caller(repository_id)
+
 
 MAX_LEGS: Final = 256  # jobs of a matrix
 MAX_BLOCKS: Final = 32  # of a leg
@@ -357,11 +405,16 @@ def stored_response(
         load: reads the object of a row; None for no object.
     """
     full_name = "{owner}/{name}".format(**request.path_params)
+    header = request.headers.get("Authorization")
     try:
-        caller = caller_repository(request.headers.get("Authorization"), service.database, jobs)
+        caller = find_caller(header, service.database, jobs) if header is not None else Caller(0)
+        if caller.plan is not None:
+            raise TokenRefused("the token of a plan's legs is for their blocks alone")
         with service.database.read() as connection:
             repository = repositories.find(connection, full_name)
-            if repository is None or (repository.is_private and repository.id != caller):
+            if repository is None or (
+                repository.is_private and repository.id != caller.repository_id
+            ):
                 return problem(HTTPStatus.NOT_FOUND, NOT_FOUND)
             row = find(connection, repository.id)
         content = load(row) if row is not None else None
