@@ -1,11 +1,7 @@
 """The tables of the first release."""
 
-from ciguard.serve.state.migrations import execute_sql
+from ciguard.serve.state.migrations import sql_upgrade
 
 revision = "0001"
 down_revision = None
-
-
-def upgrade() -> None:
-    """Create the tables."""
-    execute_sql(__file__)
+upgrade = sql_upgrade(__file__)

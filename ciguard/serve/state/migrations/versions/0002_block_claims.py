@@ -1,11 +1,7 @@
 """The tables of blocks that legs claim during a run."""
 
-from ciguard.serve.state.migrations import execute_sql
+from ciguard.serve.state.migrations import sql_upgrade
 
 revision = "0002"
 down_revision = "0001"
-
-
-def upgrade() -> None:
-    """Create the tables."""
-    execute_sql(__file__)
+upgrade = sql_upgrade(__file__)

@@ -1,11 +1,10 @@
-"""The index over runs that ciguard planned."""
+"""The index over runs that ciguard planned.
 
-from ciguard.serve.state.migrations import execute_sql
+Databases made by some versions before this revision have the index already.
+"""
+
+from ciguard.serve.state.migrations import sql_upgrade
 
 revision = "0003"
 down_revision = "0002"
-
-
-def upgrade() -> None:
-    """Create the index, which databases made by some versions before this revision have already."""
-    execute_sql(__file__)
+upgrade = sql_upgrade(__file__)

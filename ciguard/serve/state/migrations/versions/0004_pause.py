@@ -1,11 +1,7 @@
 """The table of repositories that GitHub refuses."""
 
-from ciguard.serve.state.migrations import execute_sql
+from ciguard.serve.state.migrations import sql_upgrade
 
 revision = "0004"
 down_revision = "0003"
-
-
-def upgrade() -> None:
-    """Create the table."""
-    execute_sql(__file__)
+upgrade = sql_upgrade(__file__)

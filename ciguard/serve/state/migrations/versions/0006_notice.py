@@ -1,11 +1,7 @@
 """Messages to owners."""
 
-from ciguard.serve.state.migrations import execute_sql
+from ciguard.serve.state.migrations import sql_upgrade
 
 revision = "0006"
 down_revision = "0005"
-
-
-def upgrade() -> None:
-    """Add the table."""
-    execute_sql(__file__)
+upgrade = sql_upgrade(__file__)
