@@ -63,12 +63,12 @@ class _DatabaseMetrics(Collector):
 
 
 def _of_work(connection: Connection) -> Iterator[Metric]:
-    backlog = work_list.backlog(connection)
-    rows = {state.value: count for state, count in backlog.rows.items()}
+    counts, oldest_s = work_list.backlog(connection)
+    rows = {state.value: count for state, count in counts.items()}
     text = "Run attempts on the work list; a dead one waits for somebody to try it again."
     yield _gauge("work_rows", text, rows, "state")
     text = "For how long the first run attempt that is due has waited."
-    yield _gauge("work_oldest_due_seconds", text, {"": backlog.oldest_s})
+    yield _gauge("work_oldest_due_seconds", text, {"": oldest_s})
     paused = sum(
         pause.repositories for pause in pauses.current(connection, repositories.ARE_ACTIVE)
     )

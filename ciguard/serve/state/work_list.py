@@ -89,14 +89,6 @@ class WorkRow(RunNumbers):
         return self.key.repository_id
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """Numbers of rows in each state but done, and the longest time that a due row has waited."""
-
-    rows: dict[WorkState, int]
-    oldest_s: float
-
-
 def add(connection: Connection, entries: Sequence[NewWork]) -> int:
     """Add run attempts that have neither a row nor a verdict; return the number of rows added."""
     if not entries:
@@ -330,33 +322,28 @@ def _waiting(wait_s: float, problem: str) -> dict[str, Any]:
     return {"state": WorkState.WAITING, "due_at_ms": due_at_ms, "problem": problem}
 
 
-def dead_letters(
-    connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
-) -> tuple[WorkRow, ...]:
+def dead_letters(connection: Connection, repository_ids: Ids | None = None) -> tuple[WorkRow, ...]:
     """List rows that were given up, the latest first; `retry` has one tried again.
 
     Args:
         repository_ids: only rows of these, or of those that a query finds; None for all.
     """
-    query = _rows([WorkState.DEAD], repository_ids).order_by(_WORK.finished_at_ms.desc())
-    return tuple(map(_work_row, connection.execute(query.limit(limit))))
+    order = [_WORK.finished_at_ms.desc()]
+    return _rows(connection, [WorkState.DEAD], repository_ids, order)
 
 
-def unfinished(
-    connection: Connection, repository_ids: Ids | None = None, limit: int = LIMIT
-) -> tuple[WorkRow, ...]:
+def unfinished(connection: Connection, repository_ids: Ids | None = None) -> tuple[WorkRow, ...]:
     """List running rows, then waiting rows, by the time at which they are due.
 
     Args:
         repository_ids: as `dead_letters`.
     """
-    query = _rows([WorkState.RUNNING, WorkState.WAITING], repository_ids)
-    query = query.order_by(_WORK.state, _WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt)
-    return tuple(map(_work_row, connection.execute(query.limit(limit))))
+    order = [_WORK.state, _WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt]
+    return _rows(connection, [WorkState.RUNNING, WorkState.WAITING], repository_ids, order)
 
 
-def backlog(connection: Connection) -> Backlog:
-    """Count the rows, for the metrics."""
+def backlog(connection: Connection) -> tuple[dict[WorkState, int], float]:
+    """Count the rows in each state but done, and the seconds that a due row has waited at most."""
     # States by name instead of "not done": the index then skips the many rows that are done.
     states = (WorkState.WAITING, WorkState.RUNNING, WorkState.DEAD)
     counts = sa.select(_WORK.state, sa.func.count()).where(_WORK.state.in_(states))
@@ -365,7 +352,7 @@ def backlog(connection: Connection) -> Backlog:
     age_ms = now_ms() - sa.func.min(_WORK.due_at_ms)
     oldest = sa.select(age_ms).where(_WORK.state == WorkState.WAITING)
     oldest_ms = connection.execute(oldest).scalar_one() or 0
-    return Backlog({state: rows.get(state, 0) for state in states}, max(0, oldest_ms) / 1000)
+    return {state: rows.get(state, 0) for state in states}, max(0, oldest_ms) / 1000
 
 
 def prune(connection: Connection, days: float) -> int:
@@ -375,15 +362,17 @@ def prune(connection: Connection, days: float) -> int:
     return connection.execute(old).rowcount
 
 
-def _rows(states: list[WorkState], repository_ids: Ids | None) -> sa.Select[Any]:
+def _rows(
+    connection: Connection, states: list[WorkState], repository_ids: Ids | None, order: list[Any]
+) -> tuple[WorkRow, ...]:
     repository = schema.repository.c
     columns = [column for column in _WORK if column.name != "lane"]
     query = sa.select(repository.full_name.label("repository"), *columns).where(
         repository.id == _WORK.repository_id, _WORK.state.in_(states)
     )
-    return query if repository_ids is None else query.where(_WORK.repository_id.in_(repository_ids))
-
-
-def _work_row(row: Row[Any]) -> WorkRow:
-    values = row._asdict()
-    return WorkRow(take_key(values), **{**values, "state": WorkState(values["state"])})
+    if repository_ids is not None:
+        query = query.where(_WORK.repository_id.in_(repository_ids))
+    rows = [row._asdict() for row in connection.execute(query.order_by(*order).limit(LIMIT))]
+    return tuple(
+        WorkRow(take_key(row), **{**row, "state": WorkState(row["state"])}) for row in rows
+    )
