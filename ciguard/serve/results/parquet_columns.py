@@ -105,17 +105,12 @@ def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool
         drops_run: leave out the rows of one run.
     """
     if kind == "messages":
-        texts = [
-            f"SELECT repository_id, message, text FROM read_parquet({source})"
-            " WHERE text IS NOT NULL"
-            " AND message IN (SELECT message FROM read_parquet($rows) WHERE message IS NOT NULL)"
-            for source in ("$arrivals",) * arrivals + ("$pairs",) * pairs
-        ]
+        named = "(SELECT message FROM read_parquet($rows) WHERE message IS NOT NULL)"
+        condition = f"text IS NOT NULL AND message IN {named}"
+        texts = _union("repository_id, message, text", condition, arrivals=arrivals, pairs=pairs)
         grouped = "SELECT repository_id, message, any_value(text) AS text"
-        return (
-            f"{grouped} FROM ({' UNION ALL '.join(texts)}) GROUP BY repository_id, message"
-            f" ORDER BY {_ORDER[kind]}"
-        )
+        order = f"GROUP BY repository_id, message ORDER BY {_ORDER[kind]}"
+        return f"{grouped} FROM ({texts}) {order}"
     if kind == "troubled":
         columns = f"{_ORDER[kind]}, at_ms, status, tries, wall_us"
         rows = "read_parquet($rows) WHERE status = 1 OR tries > 1"

@@ -121,22 +121,7 @@ class Housekeeping:
         return damaged
 
 
-@dataclass(frozen=True, slots=True)
-class Chore:
-    """A periodic task, which has its own thread.
-
-    Attributes:
-        every_s: interval, varied by a fifth, so that processes do not run in step.
-    """
-
-    name: str
-    every_s: float
-    act: Callable[[], object]
-
-
-def work_until(
-    service: Service, cache: ObjectCache, stop: threading.Event, workers: int = WORKERS
-) -> None:
+def work_until(service: Service, cache: ObjectCache, stop: threading.Event) -> None:
     """Judge runs and maintain the files until `stop`; complete current jobs.
 
     A job that takes longer than JOB_GRACE_S is given back, and another worker repeats it.
@@ -148,26 +133,23 @@ def work_until(
         contextlib.closing(Compactor(service.database, service.objects, cache)) as compactor,
     ):
         job = JudgeJob(service, results, compactor)
-        loops = [Worker(service.database, job) for _ in range(workers)]
+        loops = [Worker(service.database, job) for _ in range(WORKERS)]
         keeping = Housekeeping(service, cache, compactor)
         reconciler = Reconciler(service, loops[0].name)
         chores = (
-            Chore("reconcile", RECONCILE_POLL_S, reconciler.reconcile_when_due),
-            Chore("housekeeping", HOUSEKEEPING_S, keeping.clean_up),
-            Chore("notices", NOTICES_S, partial(send_waiting, service)),
+            ("reconcile", RECONCILE_POLL_S, reconciler.reconcile_when_due),
+            ("housekeeping", HOUSEKEEPING_S, keeping.clean_up),
+            ("notices", NOTICES_S, partial(send_waiting, service)),
             # Automatic collection, by number of new objects, would scan those of a large run often.
-            Chore("garbage", GARBAGE_S, gc.collect),
-            Chore("compactor", FAILED_S, partial(compactor.run, stop)),
+            ("garbage", GARBAGE_S, gc.collect),
+            ("compactor", FAILED_S, partial(compactor.run, stop)),
         )
-        threads = [
-            *(threading.Thread(target=worker.run, name="worker", daemon=True) for worker in loops),
-            *(
-                threading.Thread(target=_repeat, args=(chore, stop), name=chore.name, daemon=True)
-                for chore in chores
-            ),
-        ]
-        for thread in threads:
-            thread.start()
+        for worker in loops:
+            threading.Thread(target=worker.run, name="worker", daemon=True).start()
+        for chore in chores:
+            threading.Thread(
+                target=_repeat, args=(*chore, stop), name=chore[0], daemon=True
+            ).start()
         stop.wait()
         _stop(loops)
 
@@ -187,12 +169,13 @@ def _stop(workers: Sequence[Worker]) -> None:
         worker.stop(max(0.0, deadline_s - time.monotonic()))
 
 
-def _repeat(chore: Chore, stop: threading.Event) -> None:
+def _repeat(name: str, every_s: float, act: Callable[[], object], stop: threading.Event) -> None:
+    """Call a periodic task at an interval, varied by a fifth: processes do not run in step."""
     while not stop.is_set():
         try:
-            chore.act()
+            act()
         except RemoteError as error:
-            _LOG.warning("%s: %s", chore.name, error)
+            _LOG.warning("%s: %s", name, error)
         except Exception:  # noqa: BLE001 - a bug in one pass must not end later passes
-            _LOG.exception("%s: tried again in %.0f s", chore.name, chore.every_s)
-        stop.wait(chore.every_s * random.uniform(0.8, 1.2))
+            _LOG.exception("%s: tried again in %.0f s", name, every_s)
+        stop.wait(every_s * random.uniform(0.8, 1.2))
