@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ciguard.model import ENDINGS, Record, Result, UnitKey
+from ciguard.model import ENDINGS, Record, UnitKey
 from ciguard.model.attempts import STATUSES, UnitResult, classify_result, record_units
 from ciguard.serve.state.run_key import RunKey
 
@@ -118,8 +119,11 @@ def run_results(
             known = rows_by_unit.setdefault(key_of_unit, rows)
             if known is not rows:
                 rows_by_unit[key_of_unit] = _worst_by_case([*known, *rows])
+    codes = OUTCOME_CODES["missing"], ENDING_CODES["unknown"], STATUS_CODES["unfinished"]
     absent = [
-        _missing(unit, shard) for unit, shard in without_result.items() if unit not in rows_by_unit
+        ResultRow(*unit, None, shard, *codes)
+        for unit, shard in without_result.items()
+        if unit not in rows_by_unit
     ]
     return RunResults(key, at_ms, (*chain.from_iterable(rows_by_unit.values()), *absent))
 
@@ -131,7 +135,8 @@ def _rows(shard: str, unit: UnitResult, *, is_unfinished: bool) -> list[ResultRo
         status = classify_result(result)
         message = result.message
         if unit.failures and status == "good":
-            message = _last_failure(result, unit) or message
+            own = [it.message for it in unit.failures if it.key == result.key and it.message]
+            message = own[-1] if own else message
         rows.append(
             ResultRow(
                 result.suite,
@@ -153,34 +158,16 @@ def _rows(shard: str, unit: UnitResult, *, is_unfinished: bool) -> list[ResultRo
     return rows
 
 
-def _last_failure(result: Result, unit: UnitResult) -> str | None:
-    """Return the last message of the failures before a result."""
-    own = [
-        failure.message
-        for failure in unit.failures
-        if failure.key == result.key and failure.message
-    ]
-    return own[-1] if own else None
-
-
 def _worst_by_case(rows: Iterable[ResultRow]) -> list[ResultRow]:
     """Select the worst row of each case of a unit among several shards, the first of equals."""
+    # The rank is that of `model.attempts.severity`, by codes; an unfinished unit is the worst.
+    severity = attrgetter("status", "outcome", "ending")
     worst: dict[str | None, ResultRow] = {}
     for row in rows:
         known = worst.setdefault(row.case, row)
-        if _severity(known) < _severity(row):
+        if severity(known) < severity(row):
             worst[row.case] = row
     return list(worst.values())
-
-
-def _severity(row: ResultRow) -> tuple[int, int, int]:
-    """Rank as `model.attempts.severity`, by codes; an unfinished unit is the worst."""
-    return row.status, row.outcome, row.ending
-
-
-def _missing(unit: UnitKey, shard: str) -> ResultRow:
-    outcome, ending = OUTCOME_CODES["missing"], ENDING_CODES["unknown"]
-    return ResultRow(*unit, None, shard, outcome, ending, STATUS_CODES["unfinished"])
 
 
 def _sized(text: str) -> bytes:
