@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
 
@@ -33,7 +33,9 @@ from ciguard.serve.request_threads import DEADLINE_S
 from ciguard.serve.state import deliveries, repositories, work_list
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.state.repositories import Repository, RepositoryState
-from ciguard.serve.work.run_attempts import latest_attempt
+from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.schema import storable
+from ciguard.serve.state.work_list import NewWork, Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
+    from ciguard.github.models import WorkflowRun
     from ciguard.serve.batch_writer import BatchWriter
     from ciguard.serve.service import Service
     from ciguard.serve.state.database import Database
@@ -128,6 +131,7 @@ PATH: Final = "/webhooks/github"
 BODY_BYTES: Final = 25 << 20  # GitHub's limit of a payload
 WRONG_SECRET: Final = "the signature was not made with the value of CIGUARD_WEBHOOK_SECRET"
 ANSWER_S: Final = 9.0  # GitHub waits for ten
+LANE_LENGTH: Final = 512  # of the column
 INTAKE_S: Final = Histogram("ciguard_intake_seconds", "Time until a delivery is durable.")
 _ID: Final = re.compile(r"[\x21-\x7e]{1,64}")  # a GUID today; the length is that of the column
 
@@ -212,3 +216,26 @@ def is_signed(secret: SecretStr, body: bytes, signature: str) -> bool:
 
 
 ROUTES: Final = (Route(PATH, receive, methods=["POST"]),)
+
+
+def lane_of(repository_id: int, run: WorkflowRun) -> str:
+    """Name the lane of a run, by the workflow, the branch at its head and its repository.
+
+    Not by the pull request: GitHub gives no number of it for a fork, nor after it is closed, so
+    that two runs of a pull request would get two lanes.
+    """
+    branch = f"{run.repository_id or 0}:{run.head_branch or ''}"
+    return storable(f"{repository_id}/branch/{branch}/{run.workflow}", LANE_LENGTH)
+
+
+def latest_attempt(repository_id: int, run: WorkflowRun, source: Source) -> NewWork:
+    """Make the entry of the attempt that a webhook or a list names."""
+    key = RunKey(repository_id, run.id, run.run_attempt)
+    return NewWork(key, lane_of(repository_id, run), source)
+
+
+def all_attempts(repository_id: int, run: WorkflowRun, source: Source) -> tuple[NewWork, ...]:
+    """Make entries of all attempts: earlier ones are complete, and their webhooks may be lost."""
+    latest = latest_attempt(repository_id, run, source)
+    keys = (replace(latest.key, run_attempt=number) for number in range(1, run.run_attempt + 1))
+    return tuple(replace(latest, key=key) for key in keys)

@@ -1,6 +1,6 @@
 """Lanes of runs and their leases: one worker at a time judges the runs of a lane.
 
-A lane is a branch of a workflow (`work/run_attempts.py`). A lease is a row with a primary key,
+A lane is a branch of a workflow (`webhooks.lane_of`). A lease is a row with a primary key,
 which admits one worker. A condition over rows of `work` would not: PostgreSQL evaluates it over the
 rows before the transaction for which it waited. All times are the database's, so clocks of workers
 do not matter. An expired lease is lost for good, even if no other worker has taken the lane: its

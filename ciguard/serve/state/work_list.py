@@ -54,7 +54,7 @@ class WorkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewWork:
-    """A completed run attempt to add; `lane` is that of `run_attempts.lane_of`."""
+    """A completed run attempt to add; `lane` is that of `webhooks.lane_of`."""
 
     key: RunKey
     lane: str

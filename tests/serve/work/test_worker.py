@@ -23,7 +23,7 @@ from ciguard.serve.state.database import Database
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Work
-from ciguard.serve.work.run_attempts import lane_of
+from ciguard.serve.webhooks import lane_of
 from ciguard.serve.work.worker import NotDue, Worker
 
 PATIENCE_S = 60.0
