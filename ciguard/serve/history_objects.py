@@ -14,9 +14,10 @@ import contextlib
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import sqlalchemy as sa
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory, StoredBytes
@@ -25,10 +26,63 @@ from ciguard.history.stores import update
 from ciguard.model import Plan, Record
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored, ObjectStore
-from ciguard.serve.state import histories
-from ciguard.serve.state.database import Database
-from ciguard.serve.state.histories import HistoryRow
-from ciguard.serve.state.run_key import RunKey
+from ciguard.serve.state.database import engine_insert, now_ms
+from ciguard.serve.state.schema import history as table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.model import Plan, Record
+    from ciguard.serve.state.database import Database
+    from ciguard.serve.state.run_key import RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A history file: its object, digest and size. The first version is 1."""
+
+    repository_id: int
+    object: str
+    sha256: str
+    bytes: int
+    version: int
+
+
+_SELECT: Final = sa.select(*(table.c[column.name] for column in fields(HistoryRow)))
+
+
+def current_row(connection: Connection, repository_id: int) -> HistoryRow | None:
+    """Return the row of a repository; None before its first run."""
+    rows = connection.execute(_SELECT.where(table.c.repository_id == repository_id))
+    return next((HistoryRow(**row) for row in rows.mappings()), None)
+
+
+def current_rows(connection: Connection) -> tuple[HistoryRow, ...]:
+    """Return the rows of all repositories, by their ids."""
+    rows = connection.execute(_SELECT.order_by(table.c.repository_id))
+    return tuple(HistoryRow(**row) for row in rows.mappings())
+
+
+def replace_row(connection: Connection, row: HistoryRow, expected_version: int) -> bool:
+    """Replace the row of the expected version; 0 adds the first row.
+
+    Returns:
+        False, with nothing changed, if the current version is another.
+    """
+    values = {**asdict(row), "updated_at_ms": now_ms()}
+    if expected_version:
+        is_expected = (
+            table.c.version == expected_version,
+            table.c.repository_id == row.repository_id,
+        )
+        statement = sa.update(table).where(*is_expected).values(values)
+    else:
+        statement = engine_insert(connection, table).values(values).on_conflict_do_nothing()
+    counted = statement.execution_options(preserve_rowcount=True)
+    return bool(connection.execute(counted).rowcount == 1)
+
 
 PREFIX: Final = "history"
 EARLIER_VERSIONS: Final = 3  # that are kept besides the current one, of any age
@@ -56,7 +110,7 @@ class ObjectHistory:
 
     def current(self) -> HistoryRow | None:
         with self.database.read() as connection:
-            return histories.current(connection, self.repository_id)
+            return current_row(connection, self.repository_id)
 
     def read(self) -> StoredBytes:
         """Return the current version.
@@ -81,7 +135,7 @@ class ObjectHistory:
         with contextlib.suppress(AlreadyStored):
             self.objects.put_new(name, content)
         with self.database.write() as connection:
-            return histories.replace(connection, row, before)
+            return replace_row(connection, row, before)
 
     def restart(self) -> int:
         """Go back to the newest intact version, or to the empty history.
@@ -107,7 +161,7 @@ class ObjectHistory:
 def delete_history(database: Database, objects: ObjectStore, repository_id: int) -> None:
     """Delete the history of a removed repository: the row before the objects."""
     with database.write() as connection:
-        histories.delete(connection, repository_id)
+        connection.execute(sa.delete(table).where(table.c.repository_id == repository_id))
     objects.delete([stored.name for stored in objects.list(f"{PREFIX}/{repository_id}")])
 
 
@@ -127,7 +181,7 @@ def sweep_histories(database: Database, objects: ObjectStore, now_s: float) -> i
     for version in _versions(objects, PREFIX):
         stored[version.row.repository_id].append(version)
     with database.read() as connection:
-        rows = histories.all_current(connection)
+        rows = current_rows(connection)
     old = [
         version.row.object
         for row in rows

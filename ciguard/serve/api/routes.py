@@ -48,9 +48,10 @@ from ciguard.serve.block_exchange import (
     answer_claim,
     confirm_block,
 )
+from ciguard.serve.history_objects import HistoryRow, current_row
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.request_threads import answer_in
-from ciguard.serve.state import claim_rows, histories, repositories, run_rows, tokens
+from ciguard.serve.state import claim_rows, repositories, run_rows, tokens
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.stored_answers import read_answer
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
 
     from ciguard.serve.service import Service
     from ciguard.serve.state.database import Database
-    from ciguard.serve.state.histories import HistoryRow
     from ciguard.serve.state.run_rows import RunRow
 
     Handler = Callable[["RunRequest"], Response]
@@ -346,7 +346,7 @@ def routes(service: Service) -> tuple[Route, ...]:
         def load(row: HistoryRow) -> bytes:
             return read_checked(service.objects, row.object, row.sha256, "history")
 
-        values = (request, service, jobs, histories.current, load)
+        values = (request, service, jobs, current_row, load)
         return await answer_in(request, "objects", stored_response, *values)
 
     async def explanation(request: Request) -> Response:

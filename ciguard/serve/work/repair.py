@@ -16,12 +16,21 @@ from sqlalchemy.engine import Connection
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.stores import load
 from ciguard.serve import raw_archives, stored_answers
-from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.history_objects import HistoryRow, ObjectHistory, current_rows
 from ciguard.serve.object_cache import DamagedObject, compare_content, is_damaged
 from ciguard.serve.objects import NoSuchObject, ObjectStore
 from ciguard.serve.results import manifest
-from ciguard.serve.state import histories, run_rows, schema, work_list
+from ciguard.serve.state import run_rows, schema, work_list
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.state.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,7 @@ def damaged_histories(database: Database, objects: ObjectStore) -> list[HistoryR
         StorageError, RemoteError: the store or the database cannot be reached.
     """
     with database.read() as connection:
-        rows = histories.all_current(connection)
+        rows = current_rows(connection)
     return [row for row in rows if is_damaged(objects, row.object, row.sha256)]
 
 
