@@ -23,8 +23,7 @@ from starlette.routing import Route
 from ciguard.codec.unpack_limits import PUSH_BYTES
 from ciguard.errors import RemoteError
 from ciguard.serve import operation_metrics, webhooks
-from ciguard.serve.api.problem_details import problem
-from ciguard.serve.api.routes import MEDIA_TYPE, RECORDS, routes
+from ciguard.serve.api.routes import MEDIA_TYPE, RECORDS, problem, routes
 from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages import page_routes

@@ -35,7 +35,6 @@ from ciguard.errors import InputError
 from ciguard.history.service_credentials import origin_of
 from ciguard.serve import raw_archives
 from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, issuer_of
-from ciguard.serve.api.problem_details import NOT_FOUND, problem, refusal
 from ciguard.serve.block_exchange import (
     LEG,
     Body,
@@ -67,6 +66,25 @@ if TYPE_CHECKING:
     from ciguard.serve.state.run_rows import RunRow
 
     Handler = Callable[["RunRequest"], Response]
+
+PROBLEM_TYPE: Final = "application/problem+json"
+# The answer for an unknown name, and for a private repository that the caller may not read.
+NOT_FOUND: Final = "there is no such repository, or you may not read it"
+
+
+def problem(
+    status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Make an answer; `detail` is a sentence for the reader of the job's log."""
+    content = {"title": status.phrase, "status": int(status), "detail": detail}
+    return JSONResponse(content, status, headers, PROBLEM_TYPE)
+
+
+def refusal(error: TokenRefused) -> JSONResponse:
+    """Make the answer to an invalid token."""
+    challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+    return problem(HTTPStatus.UNAUTHORIZED, error.what, challenge)
+
 
 SCHEME: Final = "bearer"
 

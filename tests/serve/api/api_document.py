@@ -9,8 +9,7 @@ import httpx
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 
-from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.api.routes import openapi_document
+from ciguard.serve.api.routes import PROBLEM_TYPE, openapi_document
 from ciguard.serve.state.repositories import Repository, RepositoryState
 
 PUBLIC_URL: Final = "https://ciguard.example"
@@ -23,7 +22,7 @@ REPOSITORIES: Final = (
 )
 OPENAPI: Final = OpenAPI.from_dict(
     openapi_document(PUBLIC_URL, "1"),
-    config=Config(extra_media_type_deserializers={MEDIA_TYPE: json.loads}),
+    config=Config(extra_media_type_deserializers={PROBLEM_TYPE: json.loads}),
 )
 
 

@@ -17,8 +17,14 @@ from serve.api.api_document import PUBLIC_URL, check
 from serve.api.oidc_issuer import claims, signed
 from serve.api.registered_run import LEGS, PLAN, RUN, RegisteredRun, nothing
 
-from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.api.routes import BLOCKS_PATH, CLAIM_PATH, CLAIMS_PATH, MAX_BLOCKS, MAX_LEGS
+from ciguard.serve.api.routes import (
+    BLOCKS_PATH,
+    CLAIM_PATH,
+    CLAIMS_PATH,
+    MAX_BLOCKS,
+    MAX_LEGS,
+    PROBLEM_TYPE,
+)
 from ciguard.serve.state import claim_rows, schema
 
 
@@ -179,7 +185,7 @@ def test_database_without_its_tables_is_said_as_the_document_has_it(run: Registe
     response = run.client.post(path, headers=headers, content=b"{}")
     # SQLite says of a table that is missing what it says of a file that is.
     assert response.status_code == (500 if run.service.database.is_shared else 503)
-    assert response.headers["Content-Type"] == MEDIA_TYPE
+    assert response.headers["Content-Type"] == PROBLEM_TYPE
     assert "claim_plan" not in response.text
     if response.status_code == 503:
         check("POST", path, response)
@@ -304,6 +310,6 @@ def test_any_request_gets_an_answer_of_the_document(
             )
             # A slash in a part of the path makes it another's.
             assert response.status_code in {400, 401, 404, 405}
-            if response.headers["Content-Type"] == MEDIA_TYPE:
+            if response.headers["Content-Type"] == PROBLEM_TYPE:
                 plain = path.format(owner="o", name="n", **RUN, block="01.1")
                 check(method, plain, response)

@@ -18,8 +18,13 @@ from serve.api.oidc_issuer import claims, signed
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import StoredBytes
-from ciguard.serve.api.problem_details import MEDIA_TYPE
-from ciguard.serve.api.routes import EXPLANATION_PATH, HISTORY_PATH, OPENAPI_PATH, openapi_document
+from ciguard.serve.api.routes import (
+    EXPLANATION_PATH,
+    HISTORY_PATH,
+    OPENAPI_PATH,
+    PROBLEM_TYPE,
+    openapi_document,
+)
 from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.objects import FolderStore
@@ -179,7 +184,7 @@ def test_any_request_gets_an_answer_of_the_document(
     is_known = any(one.full_name == "/".join(place) for one in REPOSITORIES)
     assert response.status_code in ({200, 204, 401, 404} if is_known else {401, 404})
     # A slash in a part of the path makes it another's.
-    if is_known or response.headers["Content-Type"] == MEDIA_TYPE:
+    if is_known or response.headers["Content-Type"] == PROBLEM_TYPE:
         check("GET", form.format(owner="o", name="n", run_id="1", run_attempt="1"), response)
 
 
