@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Login
-from serve.fake_runs import REPOSITORY, open_pull_request
+from fakegithub.state import Login
+from serve.fake_runs import REPOSITORY, open_pull_request, upload
 from stored_results import opened_results
 
-from ciguard.render.pages import RunRow
+from ciguard.history.stores import load
 from ciguard.serve import stored_answers
-from ciguard.serve.service import Service, open_service
+from ciguard.serve.history_objects import ObjectHistory
+from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.results.queries import parse_filters
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.service import open_service
 from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import repositories, run_rows, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Source
 from ciguard.serve.work.judge_job import JudgeJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from fakegithub.state import FakeGitHub
+    from guard.fixtures import World
+
+    from ciguard.history.stores import LoadedHistory
+    from ciguard.serve.results.read_model import CasePage
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.run_rows import RunRow
+    from ciguard.serve.state.work_list import Source
 
 TOKEN = "ghp_TheTokenThatMustStaySecret"
 
@@ -79,6 +95,40 @@ def judge_job(service: Service, tmp_path: Path) -> Iterator[JudgeJob]:
     database, objects = service.database, service.objects
     with opened_results(database, objects, tmp_path / "cache") as results:
         yield JudgeJob(service, results.writer, results.compactor)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A service in a folder, and the GitHub whose runs it judges."""
+
+    service: Service
+    server: FakeGitHub
+    folder: Path
+
+    def upload(self, world: World, run_id: int, **facts: Any) -> None:
+        """A completed run at GitHub; of the default branch, unless it is said otherwise."""
+        upload(self.server, world, run_id, **facts or {"event": "push", "head_branch": "main"})
+
+    def judge(self, run_id: int, source: Source = "webhook") -> RunRow:
+        return judge(self.service, self.folder, run_id, source)
+
+    def history(self) -> LoadedHistory:
+        return load(ObjectHistory(self.service.database, self.service.objects, 1))
+
+    def results(self) -> CasePage:
+        """The results of run 7 as its page reads them."""
+        with (
+            contextlib.closing(ObjectCache(self.service.objects, self.folder / "read")) as cache,
+            contextlib.closing(ReadModel(self.service.database, cache)) as read,
+        ):
+            answer = read.run_page(RunKey(1, 7, 1), parse_filters({}))
+        assert answer.missing_runs == ()
+        return answer.value
+
+
+@pytest.fixture
+def scene(service: Service, server: FakeGitHub, tmp_path: Path) -> Scene:
+    return Scene(service, server, tmp_path)
 
 
 def judge(service: Service, tmp_path: Path, run_id: int, source: Source = "webhook") -> RunRow:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,7 @@ import sqlalchemy as sa
 from conftest import Ciguard
 from fakegithub.actions import TIP, add_artifact, add_job, add_run
 from fakegithub.apps import FakeRepository
-from fakegithub.state import FakeGitHub, Fault
+from fakegithub.state import Fault
 from guard import damages
 from guard.fixtures import VERDICT_SCHEMA, World, make_leg, make_plan, passed
 from loopback import serving
@@ -29,22 +28,25 @@ from serve.fake_runs import (
     STARTED,
     failing_world,
     of_pull_request,
-    upload,
 )
-from serve.work.judging import TOKEN, judge, judge_job, judge_while, server, service, stored_verdict
+from serve.work.judging import (
+    TOKEN,
+    Scene,
+    judge_job,
+    judge_while,
+    scene,
+    server,
+    service,
+    stored_verdict,
+)
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
-from ciguard.history.stores import load
-from ciguard.model import Pool, Runner, UnitKey
+from ciguard.model import Pool, Runner
 from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.application import build_application
-from ciguard.serve.history_objects import ObjectHistory
-from ciguard.serve.object_cache import ObjectCache
+from ciguard.serve.pages.charts import charted_runs, find_trends
 from ciguard.serve.pages.repository_page import shard_uses
-from ciguard.serve.results.queries import parse_filters
-from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.service import Service
 from ciguard.serve.state import (
     pauses,
     repositories,
@@ -60,25 +62,31 @@ from ciguard.serve.work import judge_job as judging_module
 from ciguard.serve.work.reconcile import reconcile
 from ciguard.serve.work.worker import Worker
 
-__all__ = ["server", "service"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+    from ciguard.serve.service import Service
+
+__all__ = ["scene", "server", "service"]
 
 
-def test_judged_run_is_explained_to_those_who_may_read_it(
-    service: Service, server: FakeGitHub, tmp_path: Path, ciguard: Ciguard
-) -> None:
-    upload(server, failing_world(), 7, event="push", head_branch="main")
-    row = judge(service, tmp_path, 7)
-    with service.database.write() as connection:
+def test_judged_run_is_explained_to_those_who_may_read_it(scene: Scene, ciguard: Ciguard) -> None:
+    scene.upload(failing_world(), 7)
+    row = scene.judge(7)
+    with scene.service.database.write() as connection:
         repositories.upsert(connection, [Repository(1, REPOSITORY, True, "main")])
         secret = tokens.create(connection, row.key.repository_id).secret
         of_pages = tokens.create(connection, row.key.repository_id, tokens.PAGES_PREFIX).secret
-    with serving(build_application(service)) as address:
+    with serving(build_application(scene.service)) as address:
         page = f"{address}/{REPOSITORY}/runs"
         own = ("--history", f"{address}/api/v1/repos/{REPOSITORY}/history")
 
         def explain(*words: str, expect: int = 0) -> str:
             token = {"CIGUARD_HISTORY_TOKEN": of_pages if "--service" in words else secret}
-            done = ciguard("explain", *words, cwd=tmp_path, expect=expect, **token)
+            done = ciguard("explain", *words, cwd=scene.folder, expect=expect, **token)
             return done.stdout + done.stderr
 
         text = explain(f"{page}/7/1", *own)
@@ -101,9 +109,7 @@ def test_judged_run_is_explained_to_those_who_may_read_it(
         assert "no list of runs" in explain("7", *elsewhere, expect=3)
 
 
-def test_run_planned_without_timings_has_no_bound(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
+def test_run_planned_without_timings_has_no_bound(scene: Scene) -> None:
     plan = make_plan()
     shards = tuple(
         replace(one, units=tuple(replace(unit, has_history=False) for unit in one.units))
@@ -111,113 +117,94 @@ def test_run_planned_without_timings_has_no_bound(
     )
     plan = plan_codec.decode(plan_codec.encode(replace(plan, id="", shards=shards)), "plan.json")
     legs = {shard.key: make_leg(plan, shard.key) for shard in shards}
-    upload(server, World(plan, legs), 7, event="push", head_branch="main")
-    row = judge(service, tmp_path, 7)
+    scene.upload(World(plan, legs), 7)
+    row = scene.judge(7)
     assert (row.verdict, row.bound_s) == ("passed", None)
 
 
-def test_run_of_a_pull_request_is_judged_kept_and_commented(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
+def test_run_of_a_pull_request_is_judged_kept_and_commented(scene: Scene) -> None:
     world = failing_world()
-    upload(server, world, 7, **of_pull_request())
-    row = judge(service, tmp_path, 7)
+    scene.upload(world, 7, **of_pull_request())
+    row = scene.judge(7)
     assert (row.verdict, row.exit_code, row.planned, row.missing) == ("failed", 10, 8, 0)
     assert row.headline.startswith("1 of 8 tests failed")
     assert (row.pull_request, row.is_base_branch) == (8, False)
     assert row.makespan_s == pytest.approx(3.1)
     assert row.bound_s == 3.0
-    (body,) = server.bodies()
+    (body,) = scene.server.bodies()
     assert "### :x: 1 of 8 tests failed" in body
-    VERDICT_SCHEMA.validate(stored_verdict(service, row))
+    VERDICT_SCHEMA.validate(stored_verdict(scene.service, row))
     key = RunKey(1, 7, 1)
-    with service.database.read() as connection:
+    with scene.service.database.read() as connection:
         ((suite,),) = (run.cells for run in run_rows.with_cells(connection, [row]))
         kept = raw_archives.of_run(connection, key)
     assert (suite.planned, suite.missing, suite.counts) == (8, 0, {"failed": 1, "passed": 7})
     assert [one.name for one in kept][:1] == [f"ciguard-plan-{world.plan.id}-1"]
     assert len(kept) == 4
-    assert all(len(service.objects.read(one.object)) == one.bytes for one in kept)
-    with (
-        contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
-        contextlib.closing(ReadModel(service.database, cache)) as read,
-    ):
-        page = read.run_page(key, parse_filters({})).value
-        (of_test,) = read.unit_runs(1, UnitKey("", "", "a.t::two")).value
-    assert page.sums.total == 8
-    assert of_test.run_id == 7
+    assert all(len(scene.service.objects.read(one.object)) == one.bytes for one in kept)
+    assert scene.results().sums.total == 8
     # Proposed values enter no history.
-    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
+    assert not scene.history().exists
 
 
 def test_run_of_too_many_bytes_is_not_stored_or_not_read(
-    service: Service, server: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload(server, World(), 7, **of_pull_request())
+    scene.upload(World(), 7, **of_pull_request())
     monkeypatch.setattr(judging_module, "ARCHIVE_BYTES", 2000)
-    row = judge(service, tmp_path, 7)
+    row = scene.judge(7)
     assert row.verdict == "passed"
-    with service.database.read() as connection:
+    with scene.service.database.read() as connection:
         kept = raw_archives.of_run(connection, RunKey(1, 7, 1))
     assert 0 < sum(one.bytes for one in kept) <= 2000
     monkeypatch.setattr(judging_module, "FILE_BYTES", 3000)
-    row = judge(service, tmp_path, 7)
+    row = scene.judge(7)
     assert row.verdict == "incomplete"
-    unread, _ = stored_verdict(service, row)["findings"]
+    unread, _ = stored_verdict(scene.service, row)["findings"]
     assert unread["kind"] == "unread_file"
     assert "MiB unpacked" in unread["facts"]["problem"]
 
 
-def test_judging_again_changes_nothing(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World(), 7, **of_pull_request())
-    first = judge(service, tmp_path, 7)
-    stored = sorted(one.name for one in service.objects.list("artifacts"))
-    again = judge(service, tmp_path, 7)
+def test_judging_again_changes_nothing(scene: Scene) -> None:
+    scene.upload(World(), 7, **of_pull_request())
+    first = scene.judge(7)
+    stored = sorted(one.name for one in scene.service.objects.list("artifacts"))
+    again = scene.judge(7)
     assert first == again
-    assert len(server.comments) == 1
-    assert sorted(one.name for one in service.objects.list("artifacts")) == stored
-    assert len(list(service.objects.list("answers"))) == 1
+    assert len(scene.server.comments) == 1
+    assert sorted(one.name for one in scene.service.objects.list("artifacts")) == stored
+    assert len(list(scene.service.objects.list("answers"))) == 1
 
 
-def test_artifact_that_came_late_changes_verdict_and_rows(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
+def test_artifact_that_came_late_changes_verdict_and_rows(scene: Scene) -> None:
     world = World()
     late = world.legs.pop("02")
-    upload(server, world, 7, **of_pull_request())
-    first = judge(service, tmp_path, 7)
+    scene.upload(world, 7, **of_pull_request())
+    first = scene.judge(7)
     assert (first.verdict, first.missing) == ("incomplete", 2)
     files = {path.rpartition("/")[2]: content for path, content in late.files().items()}
-    add_artifact(server, f"ciguard-record-{world.plan.id}-02-1", files, run=7)
-    add_job(server, "tests (02)")
-    server.jobs[-1]["run_id"] = 7
-    again = judge(service, tmp_path, 7)
+    add_artifact(scene.server, f"ciguard-record-{world.plan.id}-02-1", files, run=7)
+    add_job(scene.server, "tests (02)")
+    scene.server.jobs[-1]["run_id"] = 7
+    again = scene.judge(7)
     assert (again.verdict, again.missing) == ("passed", 0)
-    assert [one.name for one in service.objects.list("answers")] == [again.answer]
-    with (
-        contextlib.closing(ObjectCache(service.objects, tmp_path / "read")) as cache,
-        contextlib.closing(ReadModel(service.database, cache)) as read,
-    ):
-        page = read.run_page(RunKey(1, 7, 1), parse_filters({})).value
+    assert [one.name for one in scene.service.objects.list("answers")] == [again.answer]
+    page = scene.results()
     assert (page.sums.total, page.sums.unfinished) == (8, 0)
 
 
-def test_base_branch_fills_the_history_that_judges_pull_requests(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
-    row = judge(service, tmp_path, 6)
+def test_base_branch_fills_the_history_that_judges_pull_requests(scene: Scene) -> None:
+    scene.upload(World().ran_as(6), 6)
+    row = scene.judge(6)
     assert row.is_base_branch
-    assert server.comments == {}
-    loaded = load(ObjectHistory(service.database, service.objects, 1))
+    assert scene.server.comments == {}
+    loaded = scene.history()
     assert [one.run_id for one in loaded.history.runs] == [6]
-    upload(server, failing_world(), 7, **of_pull_request())
-    proposed = judge(service, tmp_path, 7)
-    (body,) = server.bodies()
+    scene.upload(failing_world(), 7, **of_pull_request())
+    proposed = scene.judge(7)
+    (body,) = scene.server.bodies()
     assert "compared with [run 6]" in body
-    answer = stored_answers.decode(service.objects.read(proposed.answer), proposed.answer)
+    answer = stored_answers.decode(scene.service.objects.read(proposed.answer), proposed.answer)
     assert answer.verdict is not None
     assert answer.comparison is not None
     VERDICT_SCHEMA.validate(answer.verdict)
@@ -226,53 +213,49 @@ def test_base_branch_fills_the_history_that_judges_pull_requests(
     assert failure["answer"]["whose"] == "unknown"
 
 
-def test_page_and_comment_have_one_price(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
+def test_page_and_comment_have_one_price(scene: Scene) -> None:
     plan = make_plan(pools={"default": Pool("ubuntu-latest", usd_per_minute=0.01)})
     for run, facts in ((6, {"event": "push", "head_branch": "main"}), (7, of_pull_request())):
         world = World(plan).ran_as(run)
         for leg in world.legs.values():
             leg.header = replace(leg.header, runner=Runner("default"))
-        upload(server, world, run, **facts)
-    assert judge(service, tmp_path, 6).price_usd == pytest.approx(0.03)  # without a base
-    row = judge(service, tmp_path, 7)
-    answer = stored_answers.decode(service.objects.read(row.answer), row.answer)
+        scene.upload(world, run, **facts)
+    assert scene.judge(6).price_usd == pytest.approx(0.03)  # without a base
+    row = scene.judge(7)
+    answer = stored_answers.decode(scene.service.objects.read(row.answer), row.answer)
     assert answer.comparison is not None
     assert answer.comparison["cost_after"]["price_usd"] == row.price_usd
-    assert "0.03 USD (main: 0.03)" in server.bodies()[0]
+    assert "0.03 USD (main: 0.03)" in scene.server.bodies()[0]
 
 
-def test_run_of_a_tag_that_is_named_as_the_base_enters_no_history(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
+def test_run_of_a_tag_that_is_named_as_the_base_enters_no_history(scene: Scene) -> None:
     """Run 5 is of a removed commit, 7 of an old one; of two pushes, 9 completed before 8."""
     commits = {4: 3, 5: None, 6: 2, 7: 3, 9: 0, 8: 1}
     pushed = []
     for run, distance in commits.items():
         sha = TIP if distance == 0 else f"{distance or 9}" * 40
-        upload(server, World().ran_as(run), run, event="push", head_branch="main")
-        server.runs[0]["head_sha"] = sha
-        server.files["ciguard.toml", sha] = BY_SERVICE
-        server.merge_bases[f"{TIP}...{sha}"] = BASE if distance is None else sha
-        server.behind_by[f"{TIP}...{sha}"] = distance or 0
-        row = judge(service, tmp_path, run)
+        scene.upload(World().ran_as(run), run)
+        scene.server.runs[0]["head_sha"] = sha
+        scene.server.files["ciguard.toml", sha] = BY_SERVICE
+        scene.server.merge_bases[f"{TIP}...{sha}"] = BASE if distance is None else sha
+        scene.server.behind_by[f"{TIP}...{sha}"] = distance or 0
+        row = scene.judge(run)
         assert (row.verdict, row.branch == "main") == ("passed", row.is_base_branch)
         pushed += [run] if row.is_base_branch else []
     assert pushed == [4, 6, 9, 8]
-    history = load(ObjectHistory(service.database, service.objects, 1)).history
+    history = scene.history().history
     assert {run.run_id for run in history.runs} == {4, 6, 9, 8}
-    asked = [each for each in server.request_log() if f"/compare/{TIP}" in each]
+    asked = [each for each in scene.server.request_log() if f"/compare/{TIP}" in each]
     assert len(asked) == 1 + 1 + 2 + 2 + 0 + 2, "at most a call for the run and for an earlier one"
 
 
 def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
-    service: Service, server: FakeGitHub, tmp_path: Path
+    scene: Scene,
 ) -> None:
     """Runs 4, 5 and 9 are green, of which 5 is of another workflow; 9 is a drill."""
     first, facts = {"run_id": 6, "sha": "6" * 40, "green_sha": "4" * 40, "commits": 2}, {}
-    server.merge_bases[f"{'4' * 40}...{'6' * 40}"] = "4" * 40
-    server.commits_of[f"{'4' * 40}...{'6' * 40}"] = ["5" * 40, "6" * 40]
+    scene.server.merge_bases[f"{'4' * 40}...{'6' * 40}"] = "4" * 40
+    scene.server.commits_of[f"{'4' * 40}...{'6' * 40}"] = ["5" * 40, "6" * 40]
     for run in (4, 5, 6, 7, 9):
         world = World(make_plan(drill="timeout") if run == 9 else make_plan()).ran_as(run)
         if run == 4:
@@ -285,13 +268,13 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
                 leg.header = replace(leg.header, runner=Runner(probe_s=probe_s))
         elif run == 7:
             del world.legs["02"]
-        upload(server, world, run, event="push", head_branch="main")
-        server.runs[0]["head_sha"] = sha = f"{run}" * 40
-        server.runs[0]["path"] = f".github/workflows/{'nightly' if run == 5 else 'tests'}.yml"
-        server.files["ciguard.toml", sha] = BY_SERVICE
-        server.merge_bases[f"{TIP}...{sha}"] = sha
-        server.behind_by[f"{TIP}...{sha}"] = 10 - run
-        facts[run] = judge(service, tmp_path, run).facts or {}
+        scene.upload(world, run)
+        scene.server.runs[0]["head_sha"] = sha = f"{run}" * 40
+        scene.server.runs[0]["path"] = f".github/workflows/{'nightly' if run == 5 else 'tests'}.yml"
+        scene.server.files["ciguard.toml", sha] = BY_SERVICE
+        scene.server.merge_bases[f"{TIP}...{sha}"] = sha
+        scene.server.behind_by[f"{TIP}...{sha}"] = 10 - run
+        facts[run] = scene.judge(run).facts or {}
     reds = {run: (one["red_since"], one["failed"], one["tests"]) for run, one in facts.items()}
     assert reds == {
         **dict.fromkeys((4, 5, 9), (None, 0, [])),
@@ -306,9 +289,9 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
     assert [facts[run]["probe_s"] for run in (4, 6)] == [None, 0.25]
     assert [facts[run]["rates"] for run in (4, 6)] == [{"default": None}] * 2
     assert [facts[run]["flaky_ratio"] for run in (4, 6)] == [pytest.approx(0.25), 0.0]
-    asked = [each for each in server.request_log() if f"/compare/{'4' * 40}" in each]
+    asked = [each for each in scene.server.request_log() if f"/compare/{'4' * 40}" in each]
     assert len(asked) == 1
-    with service.database.read() as connection:
+    with scene.service.database.read() as connection:
         assert run_rows.base_runs(connection, [1])[1].key.run_id == 7
         newest = run_rows.newest(connection, 1, is_base_branch=True)
         charted = charted_runs(run_rows.with_cells(connection, newest), 0)
@@ -323,14 +306,14 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
     assert uses["nightly.yml", "01", "wall time"].n == 1
 
 
-def test_owners_of_failed_tests_are_those_of_the_base(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
+def test_owners_of_failed_tests_are_those_of_the_base(scene: Scene) -> None:
     """They cost two calls, and only a run with failures; a listing is read once, not twice."""
     codeowners = {"docs/": b"* @ignored", "": b"* @ignored", ".github/": b"* @a @b @c @octo/d\n"}
     for folder, content in codeowners.items():
-        server.files[f"{folder}CODEOWNERS", BASE] = content
-    server.files[".github/CODEOWNERS", HEAD] = server.files["CODEOWNERS", MERGE] = b"* @evil"
+        scene.server.files[f"{folder}CODEOWNERS", BASE] = content
+    scene.server.files[".github/CODEOWNERS", HEAD] = scene.server.files["CODEOWNERS", MERGE] = (
+        b"* @evil"
+    )
     owned = b'[owners]\n"*.t" = []\n"a.t" = ["@first"]\n'
     last_day = datetime.now(UTC).date() + timedelta(days=20)
     entry = f'[[quarantine]]\nunit = "c.t::*"\nreason = "mail"\nissue = 7\nuntil = {last_day}\n'
@@ -341,56 +324,50 @@ def test_owners_of_failed_tests_are_those_of_the_base(
             world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
             world.result("02", "c.t::four", outcome="failed", message="assert 1 == 2")
         if run == 9:
-            server.files["ciguard.toml", BASE] = BY_SERVICE + owned
-            server.files["quarantine.toml", BASE] = entry.encode()
-        upload(server, world, run, **of_pull_request())
-        rows[run] = judge(service, tmp_path, run).facts or {}
-        calls[run] = sum("/contents" in each for each in server.request_log())
+            scene.server.files["ciguard.toml", BASE] = BY_SERVICE + owned
+            scene.server.files["quarantine.toml", BASE] = entry.encode()
+        scene.upload(world, run, **of_pull_request())
+        rows[run] = scene.judge(run).facts or {}
+        calls[run] = sum("/contents" in each for each in scene.server.request_log())
     assert (calls[7], calls[8] - calls[7] - calls[7]) == (4, 2)
     assert [facts["owners"] for facts in rows.values()] == [
         *(None, ["@a", "@b", "@c", "@octo/d"], ["@first"])
     ]
     assert rows[9]["owners_of"] == {"a.t::two": ["@first"], "c.t::four": []}
     assert rows[9]["quarantined"] == {"a.t::two": "", "c.t::four": f"{last_day}"}
-    (body,) = server.bodies()
+    (body,) = scene.server.bodies()
     assert "<code>a.t::two</code> (&#64;&#8203;first) |" in body  # which notifies no person
     assert "<code>c.t::four</code> (no owner) |" in body
-    failures = stored_verdict(service, judge(service, tmp_path, 9))["failures"]
+    failures = stored_verdict(scene.service, scene.judge(9))["failures"]
     assert [failure["owners"] for failure in failures] == [["@first"]]
 
 
-def test_drill_is_shown_and_enters_no_statistics(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
+def test_drill_is_shown_and_enters_no_statistics(scene: Scene) -> None:
     world = World(make_plan(drill="timeout")).ran_as(6)
     world.result("01", "a.t::two", outcome="died", ending="timeout")
-    upload(server, world, 6, event="workflow_dispatch", head_branch="main")
-    row = judge(service, tmp_path, 6)
-    assert stored_verdict(service, row)["headline"].startswith("DRILL (timeout): FAILED: ")
-    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
-    assert list(service.objects.list("results")) == []
+    scene.upload(world, 6, event="workflow_dispatch", head_branch="main")
+    row = scene.judge(6)
+    assert stored_verdict(scene.service, row)["headline"].startswith("DRILL (timeout): FAILED: ")
+    assert not scene.history().exists
+    assert list(scene.service.objects.list("results")) == []
 
 
-def test_record_of_another_run_is_named_and_enters_no_history(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World(), 6, event="push", head_branch="main")
-    row = judge(service, tmp_path, 6)
+def test_record_of_another_run_is_named_and_enters_no_history(scene: Scene) -> None:
+    scene.upload(World(), 6)
+    row = scene.judge(6)
     assert (row.verdict, row.missing) == ("incomplete", 8)
-    causes = [one["cause"] for one in stored_verdict(service, row)["findings"]]
+    causes = [one["cause"] for one in stored_verdict(scene.service, row)["findings"]]
     assert {(one["kind"], one["facts"]["theirs"]) for one in causes} == {("other_run", 7)}
-    assert not load(ObjectHistory(service.database, service.objects, 1)).exists
+    assert not scene.history().exists
 
 
-def test_newer_comment_is_not_overwritten(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World(), 9, **of_pull_request())
-    judge(service, tmp_path, 9)
-    (newer,) = server.bodies()
-    upload(server, failing_world(), 7, **of_pull_request())
-    assert judge(service, tmp_path, 7).verdict == "failed"
-    assert server.bodies() == [newer]
+def test_newer_comment_is_not_overwritten(scene: Scene) -> None:
+    scene.upload(World(), 9, **of_pull_request())
+    scene.judge(9)
+    (newer,) = scene.server.bodies()
+    scene.upload(failing_world(), 7, **of_pull_request())
+    assert scene.judge(7).verdict == "failed"
+    assert scene.server.bodies() == [newer]
 
 
 @pytest.mark.parametrize(
@@ -403,78 +380,66 @@ def test_newer_comment_is_not_overwritten(
     ],
     ids=["archive", "limit", "configuration", "jobs"],
 )
-def test_fault_of_github_is_no_verdict(
-    service: Service, server: FakeGitHub, tmp_path: Path, fault: Fault
-) -> None:
+def test_fault_of_github_is_no_verdict(scene: Scene, fault: Fault) -> None:
     """Not of a run that passed: it waits until GitHub answers."""
-    upload(server, World(), 7, **of_pull_request())
-    server.faults.append(fault)
+    scene.upload(World(), 7, **of_pull_request())
+    scene.server.faults.append(fault)
     with pytest.raises(RemoteError):
-        judge(service, tmp_path, 7)
-    with service.database.read() as connection:
+        scene.judge(7)
+    with scene.service.database.read() as connection:
         assert run_rows.get(connection, RunKey(1, 7, 1)) is None
-    assert server.comments == {}
+    assert scene.server.comments == {}
 
 
 @pytest.mark.parametrize("away", ["archives", "history"])
-def test_outage_of_the_store_is_no_verdict(
-    service: Service, server: FakeGitHub, tmp_path: Path, away: str
-) -> None:
-    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
-    judge(service, tmp_path, 6)
-    upload(server, World(), 7, **of_pull_request())
+def test_outage_of_the_store_is_no_verdict(scene: Scene, away: str) -> None:
+    scene.upload(World().ran_as(6), 6)
+    scene.judge(6)
+    scene.upload(World(), 7, **of_pull_request())
     if away == "history":
-        (tmp_path / "results/history").rename(tmp_path / "away")
-        (tmp_path / "results/history").write_bytes(b"")
+        (scene.folder / "results/history").rename(scene.folder / "away")
+        (scene.folder / "results/history").write_bytes(b"")
     else:
-        with service.database.write() as connection:
+        with scene.service.database.write() as connection:
             connection.execute(sa.text("ALTER TABLE artifact RENAME TO away"))
     with pytest.raises(RemoteError):
-        judge(service, tmp_path, 7)
-    with service.database.read() as connection:
+        scene.judge(7)
+    with scene.service.database.read() as connection:
         assert run_rows.get(connection, RunKey(1, 7, 1)) is None
-    assert server.comments == {}
+    assert scene.server.comments == {}
 
 
-def test_closed_pull_requests_and_past_runs_get_no_comment(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World(), 6, **of_pull_request())
-    judge(service, tmp_path, 6, source="backfill")
-    (pull,) = server.pulls_of[HEAD]
+def test_closed_pull_requests_and_past_runs_get_no_comment(scene: Scene) -> None:
+    scene.upload(World(), 6, **of_pull_request())
+    scene.judge(6, source="backfill")
+    (pull,) = scene.server.pulls_of[HEAD]
     assert isinstance(pull, dict)
-    server.pulls_of[HEAD] = [{**pull, "state": "closed"}]
-    upload(server, World(), 7, **of_pull_request())
-    judge(service, tmp_path, 7)
-    assert server.comments == {}
+    scene.server.pulls_of[HEAD] = [{**pull, "state": "closed"}]
+    scene.upload(World(), 7, **of_pull_request())
+    scene.judge(7)
+    assert scene.server.comments == {}
 
 
-def test_worker_that_lost_its_lease_writes_nothing_that_others_see(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World(), 7, **of_pull_request())
-    assert judge_while(service, tmp_path, 7, lambda: False) is None
-    assert server.comments == {}
+def test_worker_that_lost_its_lease_writes_nothing_that_others_see(scene: Scene) -> None:
+    scene.upload(World(), 7, **of_pull_request())
+    assert judge_while(scene.service, scene.folder, 7, lambda: False) is None
+    assert scene.server.comments == {}
 
 
-def test_workflow_leaves_no_comment_of_the_service_unless_asked(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    server.files["ciguard.toml", BASE] = b""
-    upload(server, World(), 7, **of_pull_request())
-    row = judge(service, tmp_path, 7)
+def test_workflow_leaves_no_comment_of_the_service_unless_asked(scene: Scene) -> None:
+    scene.server.files["ciguard.toml", BASE] = b""
+    scene.upload(World(), 7, **of_pull_request())
+    row = scene.judge(7)
     assert row.verdict == "passed"
-    assert server.comments == {}
+    assert scene.server.comments == {}
 
 
-def test_other_workflow_is_none_of_ours(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    server.files[".github/workflows/tests.yml", HEAD] = b"jobs: {lint: {}}"
-    add_run(server, 7, **of_pull_request(head_sha=HEAD))
-    row = judge(service, tmp_path, 7)
+def test_other_workflow_is_none_of_ours(scene: Scene) -> None:
+    scene.server.files[".github/workflows/tests.yml", HEAD] = b"jobs: {lint: {}}"
+    add_run(scene.server, 7, **of_pull_request(head_sha=HEAD))
+    row = scene.judge(7)
     assert (row.verdict, row.answer) == ("foreign", "")
-    assert server.comments == {}
+    assert scene.server.comments == {}
 
 
 def work_until(service: Service, tmp_path: Path, is_so: Callable[[], object]) -> None:
@@ -494,68 +459,62 @@ def row_of(service: Service, run_id: int) -> sa.Row[Any]:
         return connection.execute(query).one()
 
 
-def test_worker_judges_what_waits_and_tries_again_after_a_fault(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World(), 7, **of_pull_request())
-    server.faults.append(Fault("GET", "/attempts/1", status=429, headers={"retry-after": "1"}))
-    with service.database.write() as connection:
+def test_worker_judges_what_waits_and_tries_again_after_a_fault(scene: Scene) -> None:
+    scene.upload(World(), 7, **of_pull_request())
+    scene.server.faults.append(
+        Fault("GET", "/attempts/1", status=429, headers={"retry-after": "1"})
+    )
+    with scene.service.database.write() as connection:
         work_list.add(connection, [NewWork(RunKey(1, 7, 1), "lane", "webhook")])
-    work_until(service, tmp_path, lambda: server.comments)
-    assert len(server.comments) == 1
+    work_until(scene.service, scene.folder, lambda: scene.server.comments)
+    assert len(scene.server.comments) == 1
 
 
-def test_refused_token_burns_no_tries_and_is_tried_again(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, World(), 7, **of_pull_request())
-    login = server.tokens.pop(TOKEN)
-    with service.database.write() as connection:
+def test_refused_token_burns_no_tries_and_is_tried_again(scene: Scene) -> None:
+    scene.upload(World(), 7, **of_pull_request())
+    login = scene.server.tokens.pop(TOKEN)
+    with scene.service.database.write() as connection:
         entries = [NewWork(RunKey(1, run, 1), f"lane {run}", "webhook") for run in (7, 8, 9)]
         work_list.add(connection, entries)
-    work_until(service, tmp_path, lambda: row_of(service, 7).problem)
-    assert [row_of(service, run).tries for run in (7, 8, 9)] == [0, 0, 0]
-    assert len(server.request_log()) == 1
-    server.tokens[TOKEN] = login
-    with service.database.write() as connection:
+    work_until(scene.service, scene.folder, lambda: row_of(scene.service, 7).problem)
+    assert [row_of(scene.service, run).tries for run in (7, 8, 9)] == [0, 0, 0]
+    assert len(scene.server.request_log()) == 1
+    scene.server.tokens[TOKEN] = login
+    with scene.service.database.write() as connection:
         (pause,) = pauses.current(connection, sa.true())
         assert pause.problem.startswith("answered 401: Bad credentials; pass a token")
         connection.execute(sa.update(schema.pause).values(until_ms=0))
-    work_until(service, tmp_path, lambda: server.comments)
+    work_until(scene.service, scene.folder, lambda: scene.server.comments)
 
 
-def test_first_start_fills_the_history_before_it_publishes(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    server.repositories.append(FakeRepository(1, REPOSITORY))
+def test_first_start_fills_the_history_before_it_publishes(scene: Scene) -> None:
+    scene.server.repositories.append(FakeRepository(1, REPOSITORY))
     for run in (4, 5, 6):
         facts = {"event": "push", "head_branch": "main", "repository": {"id": 1}}
-        upload(server, World().ran_as(run), run, created_at=STARTED, **facts)
-    upload(server, failing_world(), 7, **of_pull_request())
-    with service.database.write() as connection:
+        scene.upload(World().ran_as(run), run, created_at=STARTED, **facts)
+    scene.upload(failing_world(), 7, **of_pull_request())
+    with scene.service.database.write() as connection:
         connection.execute(sa.update(schema.repository).values(reconciled_at_ms=None))
         work_list.add(connection, [NewWork(RunKey(1, 7, 1), "topic", "webhook")])
         assert work_list.take(connection, "early") is None
-    assert reconcile(service, "worker") == 3
-    work_until(service, tmp_path, lambda: server.comments)
-    (body,) = server.bodies()
+    assert reconcile(scene.service, "worker") == 3
+    work_until(scene.service, scene.folder, lambda: scene.server.comments)
+    (body,) = scene.server.bodies()
     assert "compared with [run 6]" in body
-    assert [each for each in server.request_log() if each.startswith("PATCH")] == []
-    history = load(ObjectHistory(service.database, service.objects, 1)).history
+    assert [each for each in scene.server.request_log() if each.startswith("PATCH")] == []
+    history = scene.history().history
     assert {run.run_id for run in history.runs} == {4, 5, 6}
 
 
-def test_run_that_was_judged_without_a_past_run_is_judged_again(
-    service: Service, server: FakeGitHub, tmp_path: Path
-) -> None:
-    upload(server, failing_world(), 7, **of_pull_request())
-    assert judge(service, tmp_path, 7).comparison == ""
-    server.files[".github/workflows/tests.yml", HEAD] = b"jobs: {lint: {}}"
-    add_run(server, 8, **of_pull_request(head_sha=HEAD))
-    judge(service, tmp_path, 8)
-    upload(server, World().ran_as(6), 6, event="push", head_branch="main")
-    judge(service, tmp_path, 6, source="backfill")
-    assert [row_of(service, run).state for run in (6, 7, 8)] == ["done", "waiting", "done"]
-    work_until(service, tmp_path, lambda: row_of(service, 7).state == "done")
-    (body,) = server.bodies()
+def test_run_that_was_judged_without_a_past_run_is_judged_again(scene: Scene) -> None:
+    scene.upload(failing_world(), 7, **of_pull_request())
+    assert scene.judge(7).comparison == ""
+    scene.server.files[".github/workflows/tests.yml", HEAD] = b"jobs: {lint: {}}"
+    add_run(scene.server, 8, **of_pull_request(head_sha=HEAD))
+    scene.judge(8)
+    scene.upload(World().ran_as(6), 6)
+    scene.judge(6, source="backfill")
+    assert [row_of(scene.service, run).state for run in (6, 7, 8)] == ["done", "waiting", "done"]
+    work_until(scene.service, scene.folder, lambda: row_of(scene.service, 7).state == "done")
+    (body,) = scene.server.bodies()
     assert "compared with [run 6]" in body
