@@ -50,9 +50,15 @@ class World:
 
     service: Service
     server: FakeGitHub
+    shop: FakeRepository
+    app: FakeApp
+    installation: FakeInstallation
 
-    def add_run(self, run_id: int, of: FakeRepository, *, age_h: float = 1.0, **facts: Any) -> None:
-        """A run that was created so many hours ago and took ten minutes."""
+    def add_run(
+        self, run_id: int, of: FakeRepository | None = None, *, age_h: float = 1.0, **facts: Any
+    ) -> None:
+        """A run that was created so many hours ago and took ten minutes; of the shop by default."""
+        of = of or self.shop
         created = datetime.now(UTC) - timedelta(hours=age_h)
         facts = {"updated_at": stamp(created + timedelta(minutes=10)), **facts}
         add_run(self.server, run_id, repository={"id": of.id}, created_at=stamp(created), **facts)
@@ -86,22 +92,10 @@ def server() -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
-def fake_app(server: FakeGitHub) -> FakeApp:
-    return add_app(server)
-
-
-@pytest.fixture
-def shop() -> FakeRepository:
-    return FakeRepository(id=11, full_name=SHOP)
-
-
-@pytest.fixture
-def installation(fake_app: FakeApp, shop: FakeRepository) -> FakeInstallation:
-    return fake_app.install(shop)
-
-
-@pytest.fixture
 def open_world(server: FakeGitHub, database: Database, tmp_path: Path) -> Callable[..., World]:
+    shop, fake_app = FakeRepository(id=11, full_name=SHOP), add_app(server)
+    installation = fake_app.install(shop)
+
     def opened(*names: str) -> World:
         """With the App; with names, of a token."""
         app = {"CIGUARD_APP_ID": APP_ID, "CIGUARD_APP_KEY": private_key_pem()}
@@ -117,20 +111,21 @@ def open_world(server: FakeGitHub, database: Database, tmp_path: Path) -> Callab
         github = GitHubClients(
             settings, retry_policy=RetryPolicy(attempts=2, first_s=0.0, total_s=5)
         )
-        return World(Service(settings, database, objects, github), server)
+        service = Service(settings, database, objects, github)
+        return World(service, server, shop, fake_app, installation)
 
     return opened
 
 
 @pytest.fixture
-def world(open_world: Callable[..., World], installation: FakeInstallation) -> World:
+def world(open_world: Callable[..., World]) -> World:
     return open_world()
 
 
-def test_runs_that_no_webhook_told_of_are_added(world: World, shop: FakeRepository) -> None:
-    world.add_run(1, shop, run_attempt=3)
-    world.add_run(2, shop, head_branch="fix")
-    world.add_run(3, shop, status="in_progress", conclusion=None)
+def test_runs_that_no_webhook_told_of_are_added(world: World) -> None:
+    world.add_run(1, run_attempt=3)
+    world.add_run(2, head_branch="fix")
+    world.add_run(3, status="in_progress", conclusion=None)
     assert reconcile(world.service, "one") == 4
     assert world.work() == [(11, 1, 1), (11, 1, 2), (11, 1, 3), (11, 2, 1)]
     assert reconcile(world.service, "one") == 0
@@ -140,11 +135,9 @@ def test_runs_that_no_webhook_told_of_are_added(world: World, shop: FakeReposito
     assert author.login == "shard-judge[bot]"
 
 
-def test_runs_of_before_the_service_are_left_to_backfill(
-    world: World, shop: FakeRepository
-) -> None:
+def test_runs_of_before_the_service_are_left_to_backfill(world: World) -> None:
     for run in range(1, 6):
-        world.add_run(run, shop, age_h=100.0 - run)
+        world.add_run(run, age_h=100.0 - run)
     assert reconcile(world.service, "one") == 0
     assert backfill(world.service, "Octo-Org/shop", 3) == 3
     assert [run for _, run, _ in world.work()] == [3, 4, 5]
@@ -152,17 +145,15 @@ def test_runs_of_before_the_service_are_left_to_backfill(
         backfill(world.service, "octo-org/other", 3)
 
 
-def test_first_contact_adds_the_past_of_the_base_branch(
-    world: World, shop: FakeRepository, server: FakeGitHub
-) -> None:
+def test_first_contact_adds_the_past_of_the_base_branch(world: World) -> None:
     for run in range(1, 26):
-        world.add_run(run, shop, age_h=900.0 - run)
-    world.add_run(26, shop, age_h=90, conclusion="cancelled")
-    world.add_run(27, shop, age_h=90, event="pull_request")  # of a fork's main
-    world.add_run(28, shop, age_h=90, head_branch="topic")
-    world.add_run(29, shop, age_h=90, path=".github/workflows/lint.yml")
-    add_artifact(server, "ciguard-plan-p-1", b"", run=25)
-    world.add_run(30, shop, event="pull_request", head_branch="topic")
+        world.add_run(run, age_h=900.0 - run)
+    world.add_run(26, age_h=90, conclusion="cancelled")
+    world.add_run(27, age_h=90, event="pull_request")  # of a fork's main
+    world.add_run(28, age_h=90, head_branch="topic")
+    world.add_run(29, age_h=90, path=".github/workflows/lint.yml")
+    add_artifact(world.server, "ciguard-plan-p-1", b"", run=25)
+    world.add_run(30, event="pull_request", head_branch="topic")
     assert reconcile(world.service, "one") == 20 + 1
     assert [run for _, run, _ in world.work()] == [*range(6, 26), 30]
     with world.service.database.write() as connection:
@@ -173,12 +164,12 @@ def test_first_contact_adds_the_past_of_the_base_branch(
     assert reconcile(world.service, "one") == 0
 
 
-def test_run_that_took_long_or_ran_again_is_found(world: World, shop: FakeRepository) -> None:
+def test_run_that_took_long_or_ran_again_is_found(world: World) -> None:
     reconcile(world.service, "one")
     now = stamp(datetime.now(UTC))
-    world.add_run(1, shop, age_h=5.9, updated_at=now)
-    world.add_run(2, shop, age_h=24 * 20, updated_at=now, run_attempt=2)
-    world.add_run(3, shop, age_h=24 * 20)
+    world.add_run(1, age_h=5.9, updated_at=now)
+    world.add_run(2, age_h=24 * 20, updated_at=now, run_attempt=2)
+    world.add_run(3, age_h=24 * 20)
     world.set_reconciled(timedelta(0))  # a minute ago may be another day, whose pass goes further
     reconcile(world.service, "one")
     assert [run for _, run, _ in world.work()] == [1]
@@ -188,36 +179,32 @@ def test_run_that_took_long_or_ran_again_is_found(world: World, shop: FakeReposi
     assert world.work() == [(11, 1, 1), (11, 2, 1), (11, 2, 2)]
 
 
-def test_time_in_which_the_service_was_down_is_made_up_for(
-    world: World, shop: FakeRepository
-) -> None:
+def test_time_in_which_the_service_was_down_is_made_up_for(world: World) -> None:
     reconcile(world.service, "one")
-    world.add_run(1, shop, age_h=30.0)
-    world.add_run(2, shop, age_h=80.0)
+    world.add_run(1, age_h=30.0)
+    world.add_run(2, age_h=80.0)
     world.set_reconciled(timedelta(hours=48))
     assert reconcile(world.service, "one") == 1
     assert world.work() == [(11, 1, 1)]
 
 
-def test_more_runs_than_a_list_of_github_holds(world: World, shop: FakeRepository) -> None:
+def test_more_runs_than_a_list_of_github_holds(world: World) -> None:
     for run in range(1, 1_102):
-        world.add_run(run, shop, age_h=5.0 - run / 1000)
+        world.add_run(run, age_h=5.0 - run / 1000)
     assert reconcile(world.service, "one") == 1_101
     assert world.asked() == 10 + 2 + 1
 
 
-def test_renamed_transferred_and_privatised_repositories(
-    world: World, shop: FakeRepository, fake_app: FakeApp, installation: FakeInstallation
-) -> None:
-    shop.private = False
+def test_renamed_transferred_and_privatised_repositories(world: World) -> None:
+    world.shop.private = False
     reconcile(world.service, "one")
-    shop.full_name, shop.private = "octo-org/store", True
+    world.shop.full_name, world.shop.private = "octo-org/store", True
     reconcile(world.service, "one")
     assert world.names() == ["octo-org/store"]
-    installation.repositories.remove(shop)
-    shop.full_name = "hexa-org/store"
-    other = fake_app.install(shop)
-    world.add_run(5, shop)
+    world.installation.repositories.remove(world.shop)
+    world.shop.full_name = "hexa-org/store"
+    other = world.app.install(world.shop)
+    world.add_run(5)
     world.set_reconciled(timedelta(hours=2))
     reconcile(world.service, "one")
     with world.service.database.read() as connection:
@@ -227,63 +214,55 @@ def test_renamed_transferred_and_privatised_repositories(
     assert world.work() == [(11, 5, 1)]
 
 
-def test_deleted_and_uninstalled_repositories_are_removed(
-    world: World, fake_app: FakeApp, installation: FakeInstallation, shop: FakeRepository
-) -> None:
-    installation.repositories.append(FakeRepository(id=12, full_name="octo-org/api"))
+def test_deleted_and_uninstalled_repositories_are_removed(world: World) -> None:
+    world.installation.repositories.append(FakeRepository(id=12, full_name="octo-org/api"))
     reconcile(world.service, "one")
     assert world.names() == ["octo-org/api", SHOP]
-    del installation.repositories[1]
+    del world.installation.repositories[1]
     reconcile(world.service, "one")
     assert world.names() == [SHOP]
-    fake_app.installations.clear()
+    world.app.installations.clear()
     reconcile(world.service, "one")
     assert world.names() == []
-    fake_app.install(shop)
+    world.app.install(world.shop)
     reconcile(world.service, "one")
     assert world.names() == [SHOP]
 
 
-def test_suspended_or_unreachable_installation_keeps_its_repositories(
-    world: World, installation: FakeInstallation, server: FakeGitHub
-) -> None:
+def test_suspended_or_unreachable_installation_keeps_its_repositories(world: World) -> None:
     reconcile(world.service, "one")
-    installation.suspended_at = "2026-11-26T10:00:00Z"
+    world.installation.suspended_at = "2026-11-26T10:00:00Z"
     reconcile(world.service, "one")
-    installation.suspended_at = None
-    server.faults.append(Fault(path="/installation/repositories", times=9))
+    world.installation.suspended_at = None
+    world.server.faults.append(Fault(path="/installation/repositories", times=9))
     reconcile(world.service, "one")
     assert world.names() == [SHOP]
 
 
-def test_what_a_webhook_says_meanwhile_is_newer(
-    world: World, shop: FakeRepository, server: FakeGitHub
-) -> None:
-    shop.private = False
+def test_what_a_webhook_says_meanwhile_is_newer(world: World) -> None:
+    world.shop.private = False
     reconcile(world.service, "one")
 
     def privatize(request: Any) -> None:
         if request.path == "/installation/repositories":
             with world.service.database.write() as connection:
-                repositories.set_private(connection, shop.id, is_private=True)
+                repositories.set_private(connection, world.shop.id, is_private=True)
 
-    shop.full_name, server.gate = "octo-org/store", privatize
+    world.shop.full_name, world.server.gate = "octo-org/store", privatize
     reconcile(world.service, "one")
     with world.service.database.read() as connection:
         (found,) = repositories.active(connection)
     assert found.is_private
 
 
-def test_rate_limit_delays_its_installation_only(
-    world: World, fake_app: FakeApp, shop: FakeRepository, server: FakeGitHub
-) -> None:
+def test_rate_limit_delays_its_installation_only(world: World) -> None:
     second, third = FakeRepository(12, "octo-org/web"), FakeRepository(13, "hexa-org/web")
-    fake_app.installations[101].repositories.append(second)
-    fake_app.install(third)
-    for run, one in enumerate((shop, second, third), 1):
+    world.app.installations[101].repositories.append(second)
+    world.app.install(third)
+    for run, one in enumerate((world.shop, second, third), 1):
         world.add_run(run, one)
     limit = {"retry-after": "600", "x-ratelimit-remaining": "0"}
-    server.faults.append(
+    world.server.faults.append(
         Fault(path=f"/repos/{SHOP}/actions/runs", status=403, message=PRIMARY_LIMIT, headers=limit)
     )
     assert reconcile(world.service, "one") == 1
@@ -299,12 +278,12 @@ def test_rate_limit_delays_its_installation_only(
 
 
 def test_installation_that_hangs_holds_no_other(
-    world: World, fake_app: FakeApp, server: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcile_module, "PASS_S", 0.0)
     other, third = FakeRepository(12, "hexa-org/web"), FakeRepository(13, "octo-org/web")
-    fake_app.install(other)
-    fake_app.installations[101].repositories.append(third)
+    world.app.install(other)
+    world.app.installations[101].repositories.append(third)
     world.add_run(5, other)
 
     def hang(request: Any) -> None:
@@ -313,7 +292,7 @@ def test_installation_that_hangs_holds_no_other(
             assert time.monotonic() < deadline, "the other was not asked for meanwhile"
             time.sleep(0.02)
 
-    server.gate = hang
+    world.server.gate = hang
     assert reconcile(world.service, "one") == 1
     # It hung until the pass was over: the rest of it comes with the next one.
     assert (world.asked(), world.asked("octo-org/web")) == (2, 0)
@@ -321,18 +300,18 @@ def test_installation_that_hangs_holds_no_other(
     assert (world.asked(), world.asked("octo-org/web")) == (2, 2)
 
 
-def test_repository_that_cannot_be_listed_hinders_no_other(
-    world: World, installation: FakeInstallation, server: FakeGitHub
-) -> None:
+def test_repository_that_cannot_be_listed_hinders_no_other(world: World) -> None:
     second = FakeRepository(12, "octo-org/api")
-    installation.repositories.append(second)
+    world.installation.repositories.append(second)
     world.add_run(1, second)
-    server.faults.append(Fault(path=f"/repos/{SHOP}/actions/runs", status=404, message="Not Found"))
+    world.server.faults.append(
+        Fault(path=f"/repos/{SHOP}/actions/runs", status=404, message="Not Found")
+    )
     assert reconcile(world.service, "one") == 1
 
 
-def test_one_process_at_a_time(world: World, shop: FakeRepository) -> None:
-    world.add_run(1, shop)
+def test_one_process_at_a_time(world: World) -> None:
+    world.add_run(1)
     with world.service.database.write() as connection:
         lanes.acquire(connection, LANE, "another")
     assert reconcile(world.service, "one") is None
@@ -341,8 +320,8 @@ def test_one_process_at_a_time(world: World, shop: FakeRepository) -> None:
     assert reconcile(world.service, "one") == 1
 
 
-def test_process_that_was_killed_at_it_is_replaced(world: World, shop: FakeRepository) -> None:
-    world.add_run(1, shop)
+def test_process_that_was_killed_at_it_is_replaced(world: World) -> None:
+    world.add_run(1)
     now_s = [0.0]
     reconciler = Reconciler(world.service, "one", clock=lambda: now_s[0])
     with world.service.database.write() as connection:
@@ -354,32 +333,26 @@ def test_process_that_was_killed_at_it_is_replaced(world: World, shop: FakeRepos
     assert reconciler.reconcile_when_due() == 1
 
 
-def test_turns_go_to_whoever_waits_longest(
-    world: World, installation: FakeInstallation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turns_go_to_whoever_waits_longest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile_module, "TURNS", 1)
-    installation.repositories.append(FakeRepository(12, "octo-org/api"))
+    world.installation.repositories.append(FakeRepository(12, "octo-org/api"))
     for _ in range(4):
         reconcile(world.service, "one")
     assert (world.asked(SHOP), world.asked("octo-org/api")) == (2 + 1, 2 + 1)
 
 
-def test_fixed_list_of_a_token(
-    open_world: Callable[..., World], server: FakeGitHub, shop: FakeRepository
-) -> None:
+def test_fixed_list_of_a_token(open_world: Callable[..., World]) -> None:
     world = open_world(SHOP, "octo-org/old", "octo-org/gone")
     moved = FakeRepository(12, "octo-org/new")
-    server.repositories += [shop, moved, FakeRepository(13, "octo-org/not-named")]
-    server.moved["octo-org/old"] = moved.id
-    world.add_run(1, shop)
+    world.server.repositories += [world.shop, moved, FakeRepository(13, "octo-org/not-named")]
+    world.server.moved["octo-org/old"] = moved.id
+    world.add_run(1)
     world.add_run(2, moved)
     assert reconcile(world.service, "one") == 2
     assert world.names() == ["octo-org/new", SHOP]
 
 
-def test_it_is_due_every_five_minutes_and_when_a_webhook_came(
-    world: World, installation: FakeInstallation
-) -> None:
+def test_it_is_due_every_five_minutes_and_when_a_webhook_came(world: World) -> None:
     now_s = [1_000.0]
     reconciler = Reconciler(world.service, "one", clock=lambda: now_s[0])
 
@@ -401,17 +374,15 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(
         deliveries.record(connection, [Delivery("2", "repository", "renamed", 11)])
     tools = FakeRepository(12, "octo-org/tools")
     world.server.repositories.append(tools)
-    installation.repositories.append(tools)
+    world.installation.repositories.append(tools)
     assert (asked_after(5), world.asked(tools.full_name)) == (0, 2)
     assert (asked_after(290), world.asked(tools.full_name)) == (1, 3)
 
 
-def test_backfill_of_one_repository_removes_no_other(
-    open_world: Callable[..., World], server: FakeGitHub
-) -> None:
+def test_backfill_of_one_repository_removes_no_other(open_world: Callable[..., World]) -> None:
     """Its settings name one; those of the service name all."""
-    server.repositories += [FakeRepository(11, SHOP), FakeRepository(12, "octo-org/tools")]
     world = open_world(SHOP, "octo-org/tools")
+    world.server.repositories += [FakeRepository(11, SHOP), FakeRepository(12, "octo-org/tools")]
     reconcile(world.service, "w")
     assert world.names() == [SHOP, "octo-org/tools"]
     backfill(open_world(SHOP).service, SHOP, 3)
