@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import sqlalchemy as sa
@@ -110,11 +110,8 @@ def test_eight_legs_that_ask_at_once_run_each_block_once(database: Database) -> 
             if confirm(database, leg, block):
                 confirmed.append(block)
 
-    threads = [threading.Thread(target=run, args=[name]) for name in names]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(run, names))
     assert sorted(confirmed) == [f"{name}.{place}" for name in names for place in (1, 2, 3)]
 
 
@@ -233,19 +230,14 @@ def test_plan_is_registered_once_and_gets_a_new_token(database: Database) -> Non
 
 def test_plan_that_is_registered_twice_at_once_has_one_token(database: Database) -> None:
     start = threading.Barrier(4)
-    found: list[claim_rows.Registration | None] = []
 
-    def run() -> None:
+    def run(_: int) -> claim_rows.Registration | None:
         start.wait()
         with database.write() as connection:
-            found.append(claim_rows.register(connection, KEY, *made({"01": (1.0,) * 9})))
+            return claim_rows.register(connection, KEY, *made({"01": (1.0,) * 9}))
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    some = [one for one in found if one is not None]
+    with ThreadPoolExecutor(4) as pool:
+        some = [one for one in pool.map(run, range(4)) if one is not None]
     assert sorted(one.is_new for one in some) == [False, False, False, True]
     with database.read() as connection:
         known = [claim_rows.plan_of(connection, one.secret) for one in some]

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -82,18 +83,9 @@ def test_a_second_start_changes_nothing(database_url: str, database: Database) -
 
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:
-    opened: list[Database] = []
-    threads = [
-        threading.Thread(target=lambda: opened.append(open_database(database_url)))
-        for _ in range(4)
-    ]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert len(opened) == 4
-    for database in opened:
-        database.close()
+    with ThreadPoolExecutor(4) as pool:
+        for database in pool.map(open_database, [database_url] * 4):
+            database.close()
 
 
 def test_a_new_file_of_sqlite_that_another_process_makes_is_waited_for(tmp_path: Path) -> None:
@@ -147,7 +139,7 @@ def test_writers_wait_for_one_another(database: Database) -> None:
     with database.write() as connection:
         connection.execute(lane.insert().values(key="a", worker="", until_ms=0))
 
-    def add() -> None:
+    def add(_: int) -> None:
         for _ in range(25):
             with database.write() as connection:
                 # Locked for update: without, PostgreSQL's default isolation would lose some.
@@ -155,11 +147,8 @@ def test_writers_wait_for_one_another(database: Database) -> None:
                 seen = connection.execute(query).scalar_one()
                 connection.execute(lane.update().values(until_ms=seen + 1))
 
-    threads = [threading.Thread(target=add) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(4)))
     with database.read() as connection:
         assert connection.execute(sa.select(lane.c.until_ms)).scalar_one() == 100
 

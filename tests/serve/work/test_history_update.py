@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -109,11 +110,8 @@ def test_of_workers_at_once_none_loses_its_run(database: Database, objects: Fold
         barrier.wait(10)
         add(database, objects, run_id)
 
-    threads = [Thread(target=work, args=(run_id,)) for run_id in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(1, 5)))
     assert stored_runs(ObjectHistory(database, objects, 11)) == [1, 2, 3, 4]
 
 
