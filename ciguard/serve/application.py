@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -19,6 +19,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciguard.codec.unpack_limits import PUSH_BYTES
 from ciguard.errors import RemoteError
@@ -29,16 +30,10 @@ from ciguard.serve.objects import NoSuchObject
 from ciguard.serve.pages import page_routes
 from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.request_threads import THREADS, Late, RequestThreads, answer_in
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.service import Service
 from ciguard.serve.state import pauses, repositories
 from ciguard.serve.state.database import has_current_tables
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from ciguard.serve.results.read_model import ReadModel
-    from ciguard.serve.service import Service
 
 LOG: Final = logging.getLogger(__name__)
 BODY_BYTES: Final = 1 << 20  # of a form or a query

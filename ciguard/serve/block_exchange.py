@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy.engine import Connection
@@ -24,13 +25,6 @@ from ciguard.plan.pool_shards import CLAIM_S
 from ciguard.serve.state import claim_rows
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 from ciguard.serve.state.database import read_clock_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
 
 TOLERANCE: Final = 1.1  # the error of a leg's prediction (`benchmarks/plan_risk.py`)
 

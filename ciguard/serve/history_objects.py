@@ -14,10 +14,12 @@ import contextlib
 import hashlib
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory, StoredBytes
@@ -26,17 +28,9 @@ from ciguard.history.stores import update
 from ciguard.model import Plan, Record
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored, ObjectStore
-from ciguard.serve.state.database import engine_insert, now_ms
+from ciguard.serve.state.database import Database, engine_insert, now_ms
+from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import history as table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from sqlalchemy.engine import Connection
-
-    from ciguard.model import Plan, Record
-    from ciguard.serve.state.database import Database
-    from ciguard.serve.state.run_key import RunKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,25 +5,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from ciguard.codec.archive import members
 from ciguard.codec.unpack_limits import PUSH_LIMITS
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
+from ciguard.serve.service import Service
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, is_older, now_ms
 from ciguard.serve.state.run_key import RunKey, is_run, key_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.service import Service
 
 # Limit of all files that are read of a run: any pull request decides what a run uploads, and a
 # worker judges two runs at once. Records have 240 bytes a result: the limit allows a million

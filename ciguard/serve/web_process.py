@@ -6,6 +6,7 @@ so with the web process in any case.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import resource
@@ -15,7 +16,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import h11
 import uvicorn
@@ -23,13 +24,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ciguard.errors import UsageError
 from ciguard.serve.application import build_application
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ciguard.serve.results.read_model import ReadModel
-    from ciguard.serve.service import Service
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.service import Service
 
 # By the part of a request that is awaited: its headers, or its body.
 ARRIVAL_S: Final = {h11.IDLE: 10.0, h11.SEND_BODY: 60.0}

@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
@@ -21,33 +22,24 @@ from typing import Final
 import pydantic
 from prometheus_client import Histogram
 from pydantic import SecretStr
+from sqlalchemy.engine import Connection
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ciguard.errors import RemoteError
-from ciguard.github.models import Webhook
+from ciguard.github.models import Webhook, WorkflowRun
 from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.request_threads import DEADLINE_S
+from ciguard.serve.service import Service
 from ciguard.serve.state import deliveries, repositories, work_list
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.state.repositories import Repository, RepositoryState
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import storable
 from ciguard.serve.state.work_list import NewWork, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pydantic import SecretStr
-    from sqlalchemy.engine import Connection
-    from starlette.requests import Request
-
-    from ciguard.github.models import WorkflowRun
-    from ciguard.serve.batch_writer import BatchWriter
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.database import Database
 
 # By event, the actions with an effect; other actions are accepted and ignored.
 HANDLED: Final[Mapping[str, frozenset[str]]] = {

@@ -19,13 +19,7 @@ from starlette.routing import Route
 
 from ciguard.errors import RemoteError
 from ciguard.serve.application import BODY_BYTES, BodyLimit, ErrorResponses, SecurityHeaders
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from starlette.requests import Request
-
-    from ciguard.serve.service import Service
+from ciguard.serve.service import Service
 
 
 @pytest.fixture

@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
+    from ciguard.render.pages import RunRow
     from ciguard.serve.service import Service
     from ciguard.serve.state.database import Database
-    from ciguard.serve.state.run_rows import RunRow
 
     Handler = Callable[["RunRequest"], Response]
 

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,18 +34,11 @@ from ciguard.serve.results.parquet_columns import (
     Kind,
     select_compacted,
 )
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.results.writer import ResultsWriter, check_age, put_file
 from ciguard.serve.state import lanes, run_rows, schema
 from ciguard.serve.state.database import Database, read_clock_ms
 from ciguard.serve.state.run_key import RunKey, is_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.results.parquet_columns import Kind
-    from ciguard.serve.results.rows import RunResults
 
 FAN_IN: Final = 16
 MAX_ROWS: Final = 1 << 23  # of a pair: 160 MB, written in half a minute

@@ -13,7 +13,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ciguard.model import ENDINGS, Record, UnitKey
 from ciguard.model.attempts import STATUSES, UnitResult, classify_result, record_units

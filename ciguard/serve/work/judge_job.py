@@ -40,9 +40,13 @@ from ciguard.serve.history_objects import ObjectHistory, update_history
 from ciguard.serve.object_cache import DamagedObject
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.raw_archives import ARCHIVE_BYTES, FILE_BYTES
-from ciguard.serve.results.compaction import replace_other_rows
+from ciguard.serve.results.compaction import Compactor, replace_other_rows
 from ciguard.serve.results.rows import RunResults, run_results
+from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.service import Service
 from ciguard.serve.state import notices, repositories, run_rows, work_list
+from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, Work
 from ciguard.serve.work.run_summary import owners_of_failed, run_facts, run_row, suite_rows
 from ciguard.serve.work.worker import NotDue

@@ -30,6 +30,7 @@ from ciguard.serve.service import Service
 from ciguard.serve.state import deliveries, lanes, pauses, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.webhooks import all_attempts, latest_attempt
 from ciguard.serve.work.worker import LaneLease
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts

@@ -20,17 +20,10 @@ from ciguard.serve.history_objects import HistoryRow, ObjectHistory, current_row
 from ciguard.serve.object_cache import DamagedObject, compare_content, is_damaged
 from ciguard.serve.objects import NoSuchObject, ObjectStore
 from ciguard.serve.results import manifest
+from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.state import run_rows, schema, work_list
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.manifest import ManifestFile
-    from ciguard.serve.state.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ from ciguard.serve.objects import ObjectStore, StorageError
 from ciguard.serve.results import compaction
 from ciguard.serve.results.compaction import FAN_IN, MAX_ROWS, MIN_AGE_S, choose_sources, sweep
 from ciguard.serve.results.manifest import FilesReplaced, ManifestFile
+from ciguard.serve.results.parquet_columns import Kind
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import lanes
 from ciguard.serve.state.database import Database, open_database
 from ciguard.serve.state.run_key import RunKey

@@ -5,18 +5,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from ciguard.serve.history_objects import HistoryRow, current_row, current_rows, replace_row
 from ciguard.serve.state import deliveries, repositories, schema, sessions, tokens
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.deliveries import Delivery
 from ciguard.serve.state.schema import token as table
 from ciguard.serve.state.sessions import Session
-
-if TYPE_CHECKING:
-    from ciguard.serve.state.database import Database
 
 
 def delivery(id: str) -> Delivery:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from ciguard.serve.state import lanes, schema, work_list
-from ciguard.serve.state.database import now_ms
+from ciguard.serve.state.database import Database, now_ms
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Work
 

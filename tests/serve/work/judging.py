@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fakegithub.server import serving
-from fakegithub.state import Login
+from fakegithub.state import FakeGitHub, Login
+from guard.fixtures import World
 from serve.fake_runs import REPOSITORY, open_pull_request, upload
 from stored_results import opened_results
 
-from ciguard.history.stores import load
+from ciguard.history.stores import Loaded, load
+from ciguard.render.pages import RunRow
 from ciguard.serve import stored_answers
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.results.queries import parse_filters
-from ciguard.serve.results.read_model import ReadModel
-from ciguard.serve.service import open_service
+from ciguard.serve.results.read_model import CasePage, ReadModel
+from ciguard.serve.service import Service, open_service
 from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import repositories, run_rows, work_list
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork, Source
 from ciguard.serve.work.judge_job import JudgeJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from fakegithub.state import FakeGitHub
-    from guard.fixtures import World
-
-    from ciguard.history.stores import LoadedHistory
-    from ciguard.serve.results.read_model import CasePage
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.run_rows import RunRow
-    from ciguard.serve.state.work_list import Source
 
 TOKEN = "ghp_TheTokenThatMustStaySecret"
 
@@ -112,7 +103,7 @@ class Scene:
     def judge(self, run_id: int, source: Source = "webhook") -> RunRow:
         return judge(self.service, self.folder, run_id, source)
 
-    def history(self) -> LoadedHistory:
+    def history(self) -> Loaded:
         return load(ObjectHistory(self.service.database, self.service.objects, 1))
 
     def results(self) -> CasePage:

@@ -4,8 +4,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
 

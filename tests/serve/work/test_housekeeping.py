@@ -16,6 +16,7 @@ from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import FolderStore
 from ciguard.serve.results.compaction import Compactor
 from ciguard.serve.service import Service
+from ciguard.serve.settings import Settings
 from ciguard.serve.state import claim_rows, repositories, schema, tokens
 from ciguard.serve.state.claim_rows import PlanKey
 from ciguard.serve.state.database import open_database

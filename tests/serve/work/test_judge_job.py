@@ -43,10 +43,11 @@ from serve.work.judging import (
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.model import Pool, Runner
+from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.application import build_application
-from ciguard.serve.pages.charts import charted_runs, find_trends
 from ciguard.serve.pages.repository_page import shard_uses
+from ciguard.serve.service import Service
 from ciguard.serve.state import (
     pauses,
     repositories,
@@ -61,14 +62,6 @@ from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.work import judge_job as judging_module
 from ciguard.serve.work.reconcile import reconcile
 from ciguard.serve.work.worker import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Ciguard
-
-    from ciguard.serve.service import Service
 
 __all__ = ["scene", "server", "service"]
 

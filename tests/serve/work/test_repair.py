@@ -9,20 +9,14 @@ from pathlib import Path
 
 import pytest
 from conftest import call_in_process
-from fakegithub.state import FakeGitHub
 from guard.fixtures import World
 from serve.fake_runs import failing_world, of_pull_request
 from serve.work.judging import Scene, scene, server, service
 
 from ciguard.serve.objects import FolderStore
+from ciguard.serve.service import Service
 from ciguard.serve.state import work_list
 from ciguard.serve.state.run_key import RunKey
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from ciguard.serve.service import Service
 
 KEY = RunKey(1, 7, 1)
 
