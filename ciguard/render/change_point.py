@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 MIN_RUNS: Final = 20
 MIN_SIDE: Final = 5  # runs before a change, and since its first one
 MIN_MOVED: Final = 0.25  # of a change, between the medians before and after: else it is an outlier
+WINDOWS: Final = (40, 60)  # newest values that are judged alone, too
 LENGTHS: Final = 40  # of ramps, in geometric progression
 # Of unchanged series with an autocorrelation up to 0.5, less than 2 % exceed it, at 20 runs, too.
-THRESHOLD: Final = 5.0
+THRESHOLD: Final = 5.2
 MIN_NOISE: Final = 0.02  # of a value: smaller changes explain no slow runs
 MAX_CORRELATION: Final = 0.9
 
@@ -42,13 +43,26 @@ class ChangePoint:
 
 
 def find_change(values: Sequence[float | None]) -> ChangePoint | None:
-    """Return the most significant change; None without one, or for < 20 known values > 0."""
-    known = {at: value for at, value in enumerate(values) if value is not None and value > 0}
-    n = len(known)
-    if n < MIN_RUNS:
-        return None
-    logs = np.log(list(known.values()))
-    logs -= logs.mean()
+    """Return the most significant change; None without one, or for < 20 known values > 0.
+
+    One ramp does not explain two changes: the newest values are judged alone, too.
+    """
+    known = {
+        at: value
+        for at, value in enumerate(values)
+        if value is not None and value > 0 and np.isfinite(value)
+    }
+    logs, positions = np.log(list(known.values())), list(known)
+    sizes = {len(known), *(size for size in WINDOWS if size < len(known))}
+    judged = (_judge(logs[-size:], positions[-size:]) for size in sizes if size >= MIN_RUNS)
+    found = [change for change in judged if change is not None]
+    return max(found, key=lambda change: change[0])[1] if found else None
+
+
+def _judge(logs: NDArray[Any], positions: Sequence[int]) -> tuple[float, ChangePoint] | None:
+    """Return the t statistic of the best ramp, and the change; None if it is not significant."""
+    n = len(logs)
+    logs = logs - logs.mean()
     before, length, ramps, heights = _ramps(n)
     fits = np.einsum("ij,j->i", ramps, logs)  # `@` has threads, which wait on a busy machine
     best = int(np.argmax(np.abs(fits)))
@@ -57,16 +71,16 @@ def find_change(values: Sequence[float | None]) -> ChangePoint | None:
     # The residuals of short series are less correlated than the noise: by 4 / n, measured.
     correlation = np.clip(residuals[1:] @ residuals[:-1] / square + 4 / n, 0, MAX_CORRELATION)
     error = np.sqrt(square / (n - 4) * (1 + correlation) / (1 - correlation))
-    change = fits[best] * heights[best]
+    change, t = fits[best] * heights[best], abs(fits[best]) / error
     at = int(before[best]) + 1
     moved = np.median(logs[at:]) - np.median(logs[:at])
-    if abs(fits[best]) < THRESHOLD * error or abs(moved) < MIN_MOVED * abs(change):
+    if t < THRESHOLD or abs(moved) < MIN_MOVED * abs(change):
         return None
-    positions = list(known)
-    return ChangePoint(positions[at - 1], positions[at], int(length[best]), float(np.expm1(change)))
+    ratio = float(np.expm1(change))
+    return float(t), ChangePoint(positions[at - 1], positions[at], int(length[best]), ratio)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _ramps(n: int) -> tuple[NDArray[Any], ...]:
     """Return start, length, values and height of the ramps: (ramps, n) values, mean 0, norm 1."""
     lengths = np.unique(np.round(np.geomspace(1, n, LENGTHS)))

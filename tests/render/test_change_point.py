@@ -71,3 +71,13 @@ def test_creep_of_3_percent_a_run_is_found(noise: float, correlation: float, pow
     assert len(found) >= power * series
     assert np.median([change.ratio for change in found]) == pytest.approx(1.09, abs=0.1)
     assert abs(np.median([change.before for change in found]) - (before - 1)) <= 2
+
+
+@pytest.mark.parametrize(("begin", "end", "factor"), [(20, 80, 0.6), (10, 30, 1.5)])
+def test_creep_after_an_earlier_change_is_found(begin: int, end: int, factor: float) -> None:
+    series = 60
+    creep = np.log1p(CREEP) * np.clip(np.arange(80) - 54, 0, None)
+    earlier = np.where((np.arange(80) >= begin) & (np.arange(80) < end), np.log(factor), 0.0)
+    logs = simulate(3, series, 80, 0.05, 0.0) + creep + earlier
+    found = [change for values in np.exp(logs).tolist() if (change := find_change(values))]
+    assert len([change for change in found if abs(change.before - 54) <= 6]) >= 0.9 * series
