@@ -164,14 +164,15 @@ def _find_served(
 
     Raises:
         InputError: it has judged no such run.
-        UsageError: the reference names neither a run id nor a branch.
+        UsageError: the reference names neither a run id nor a branch, or the service has a path.
     """
+    query = ""
     if isinstance(reference, RunId):
         query = f"run={reference.run_id}"
     elif isinstance(reference, Branch):
         query = f"branch={quote(reference.name, safe='')}"
-    else:
-        fix = "name a run id or branch:NAME"
+    if not query or not _SERVED.fullmatch(f"{service}/o/r/runs/1/1"):
+        fix = "name a run id or branch:NAME, and the service as https://HOST"
         raise UsageError("no run of a service", where=f"--service {service}", fix=fix)
     environ = invocation.environ
     name = (isinstance(reference, RunId) and reference.repository) or repo

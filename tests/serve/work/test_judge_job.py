@@ -39,6 +39,8 @@ from serve.work.judging import (
     service,
     stored_verdict,
 )
+from starlette.applications import Starlette
+from starlette.responses import Response
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
@@ -98,8 +100,9 @@ def test_judged_run_is_explained_to_those_who_may_read_it(scene: Scene, ciguard:
         for run in ("8", "7/2", "branch:none"):
             assert "has judged no such run" in explain(run, *of_service, expect=3)
         assert "no run of a service" in explain("base", *of_service, expect=2)
-        elsewhere = (*of_service[:3], f"{address}/healthz?")
-        assert "no list of runs" in explain("7", *elsewhere, expect=3)
+        assert "no run of a service" in explain("7", *of_service[:3], f"{address}/p", expect=2)
+        with serving(Starlette(exception_handlers={404: lambda *_: Response("no")})) as other:
+            assert "no list of runs" in explain("7", *of_service[:3], other, expect=3)
 
 
 def test_run_planned_without_timings_has_no_bound(scene: Scene) -> None:
