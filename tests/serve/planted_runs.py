@@ -176,6 +176,8 @@ def upload_run(github: FakeGitHub, world: World, key: RunKey, sha: str, left: in
     github.merge_bases[f"{before}...{sha}"] = before
     github.commits_of[f"{before}...{sha}"] = [sha]
     upload_artifacts(github, world, key.run_id)
+    for job in github.jobs[-len(world.legs) :]:
+        job["head_sha"] = sha
 
 
 def judge_run(service: Service, folder: Path, key: RunKey) -> None:
