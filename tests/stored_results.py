@@ -83,6 +83,16 @@ def files(results: Results, kind: Kind | None = None) -> list[ManifestFile]:
         return manifest.files(connection, None if kind is None else [kind])
 
 
+def damage(results: Results, file: ManifestFile) -> None:
+    """Flip a bit of a file."""
+    path = results.objects.local_path(file.name)
+    assert path is not None
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    results.cache.forget([file.name])
+
+
 def compact_all(results: Results) -> None:
     with results.database.read() as connection:
         files = manifest.files(connection)

@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
-from fakegithub.actions import add_artifact, add_job, add_run
+from fakegithub.actions import add_run
 from fakegithub.apps import FakeRepository, add_app
 from fakegithub.deliveries import PATH, FakeDelivery, workflow_run
 from fakegithub.state import FakeGitHub
 from guard.fixtures import World, make_leg, make_plan
-from serve.fake_runs import BY_SERVICE, REPOSITORY
-
-from ciguard.codec import plan_file as plan_codec
+from serve.fake_runs import BY_SERVICE, REPOSITORY, pull_json, upload_artifacts
 
 SHOP: Final = FakeRepository(id=1, full_name=REPOSITORY, private=False)
 BASE: Final = "b" * 40
@@ -58,16 +56,10 @@ class Organisation:
     def _open_pull_request(self, number: int) -> None:
         self.github.pulls.add((REPOSITORY, number))
         self.github.files["ciguard.toml", _sha(number)] = BY_SERVICE
-        repository = {"full_name": REPOSITORY, "default_branch": "main", "id": SHOP.id}
-        self.github.pulls_of[_sha(number)] = [
-            {
-                "number": number,
-                "state": "open",
-                "head": {"sha": _sha(number), "ref": f"topic-{number}", "repo": repository},
-                "base": {"ref": "main", "sha": BASE, "repo": repository},
-                "merge_commit_sha": _sha(number),
-            }
-        ]
+        pull = pull_json()
+        head = {**pull["head"], "sha": _sha(number), "ref": f"topic-{number}"}
+        pull |= {"number": number, "head": head, "merge_commit_sha": _sha(number)}
+        self.github.pulls_of[_sha(number)] = [pull]
 
     def complete_run(self) -> FakeDelivery:
         """One more run has ended, a third of them of the base branch; what GitHub tells of it."""
@@ -97,12 +89,7 @@ class Organisation:
         world = World(plan, {key: make_leg(plan, key, run=run.id) for key in ("01", "02")})
         if run.id % 4 == 0:
             world.result("01", units[1], outcome="failed", message=f"assert {run.id} == 0")
-        files = {"plan.json": plan_codec.encode(plan)}
-        add_artifact(self.github, f"ciguard-plan-{plan.id}-1", files, run=run.id)
-        for key, leg in world.legs.items():
-            files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
-            add_artifact(self.github, f"ciguard-record-{plan.id}-{key}-1", files, run=run.id)
-            add_job(self.github, f"tests ({key})", run=run.id)
+        upload_artifacts(self.github, world, run.id)
 
     def newest_run(self, pull_request: int) -> int | None:
         found = (one.id for one in self.runs if one.pull_request == pull_request)

@@ -1,4 +1,4 @@
-"""Charts of the base branch with their changes, and the limits that shards come near."""
+"""Charts of the base branch, its changes and movers, and the limits that shards come near."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import pytest
 from scipy import stats
 from serve.pages.conftest import INSIDERS, client_of, opened_site
 from serve.pages.filled import HOSTILE, MINUTE_MS, Site, make_run
+from stored_results import compact_all, row
 
-from ciguard.render.pages import RunRow, RunSuiteRow
-from ciguard.render.trends import charted_runs, find_trends
+from ciguard.serve.pages.charts import HEADROOM, charted_runs, draw_runs, find_trends
 from ciguard.serve.pages.repository_page import MIN_SPREAD, ShardUse, overrun_risk, shard_uses
+from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 SLOW: Final = Repository(15, "octo-org/slow", is_private=False, default_branch="main")
 RUNS, FLAT = 45, 20  # after the flat ones, each run takes 3 % longer
@@ -142,3 +148,55 @@ def test_only_shards_of_the_newest_plan_are_ranked() -> None:
     assert {(use.shard, use.n) for use in uses} == {("01", 2), (HOSTILE, 2)}
     assert all(isinstance(use, ShardUse) and use.risk is None for use in uses)
     assert shard_uses([runs[3]]) == ()
+
+
+def test_runs_without_a_value_interrupt_the_line() -> None:
+    drawn = draw_runs([(1.0, "good"), (2.0, "bad"), (None, "bad"), (0.0, "good"), (1.0, "good")])
+    assert drawn is not None
+    assert drawn.most == 2.0 * HEADROOM
+    assert drawn.bad == (250.0, 500.0)
+    assert drawn.lines == ("0.0,52.4 250.0,4.8", "750.0,100.0 1000.0,52.4")
+
+
+def test_single_run_is_a_line_of_no_length_and_nothing_measured_is_none() -> None:
+    drawn = draw_runs([(0.0, "good")])
+    assert drawn is not None
+    assert drawn.lines == ("0.0,100.0 0.0,100.0",)
+    assert [draw_runs([(None, "good")]), draw_runs([])] == [None, None]
+
+
+def test_movers_are_ranked_and_noise_is_left_out(tmp_path: Path) -> None:
+    now_ms = round(time.time() * 1000)
+    with opened_site(tmp_path, runs=0) as site:
+        runs = [slow_run(number, now_ms) for number in range(1, 13)]
+        runs.append(replace(make_run(SLOW, 60, now_ms), is_base_branch=False))
+        with site.service.database.write() as connection:
+            repositories.upsert(connection, [SLOW])
+            for run in runs:
+                run_rows.record_run(connection, run)
+        for at, run in enumerate(runs):
+            tests = [
+                row(HOSTILE, wall_s=1.0 + 0.1 * at, peak_bytes=100),
+                row("noisy", wall_s=5.0 + 4 * (at % 2), peak_bytes=100 + at % 2),
+                row("faster", case="a", wall_s=3.0 if at < 6 else 1.0, peak_bytes=10),
+                row("faster", case="b", wall_s=1.0, peak_bytes=1000 if at < 6 else 3000),
+                row("red", "failed" if at > 6 else "passed", wall_s=1.0 + at),
+            ]
+            site.results.writer.write([RunResults(run.key, run.started_at_ms, tuple(tests))])
+            if at == 5:
+                compact_all(site.results)
+        client = client_of(site, INSIDERS["local"])
+        page = client.get("/octo-org/slow/movers.json").json()
+        changes = [(test["unit"], test["before"], test["after"]) for test in page["tests"]]
+        assert [(unit, round(a, 3), round(b, 3)) for unit, a, b in changes] == [
+            *(("faster", 4.0, 2.0), (HOSTILE, 1.2, 1.9))
+        ]
+        assert (page["n"], page["before_sha"]) == (5, runs[4].head_sha)
+        assert page["after_sha"] == runs[7].head_sha
+        peaks = client.get("/octo-org/slow/movers.json?by=peak").json()["tests"]
+        assert [(test["unit"], test["after"]) for test in peaks] == [("faster", 3000)]
+        html = client.get("/octo-org/slow/movers").text
+        assert f"/compare/{runs[4].head_sha}...{runs[7].head_sha}" in html
+        assert "-50 %" in html
+        assert "<script>alert" not in html
+        assert "No test changed" in client.get("/octo-org/empty/movers").text

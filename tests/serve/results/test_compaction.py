@@ -20,6 +20,7 @@ from stored_results import (
     KilledStore,
     Results,
     compact_all,
+    damage,
     files,
     opened_results,
     row,
@@ -230,10 +231,7 @@ def test_a_thread_compacts_after_a_failure_too(results: Results) -> None:
 
 def test_a_damaged_file_is_left_and_the_others_go_on(results: Results) -> None:
     write_each(results, [run(number, [row("a")]) for number in range(FAN_IN + 1)])
-    damaged = results.objects.local_path(files(results)[2].name)
-    assert damaged is not None
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
-    results.cache.forget([one.name for one in files(results)])
+    damage(results, files(results)[2])
     assert not results.compactor.compact()
     assert results.compactor.compact()
     assert kinds(results) == ["arrival", "by_day", "by_run", "by_test"]

@@ -16,6 +16,8 @@ from stored_results import (
     Results,
     add_judged_run,
     compact_all,
+    damage,
+    files,
     opened_results,
     row,
     run,
@@ -34,6 +36,11 @@ from ciguard.serve.results.read_model import CasePage, CaseSums
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.run_rows import CommitRun
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.serve.results.manifest import ManifestFile
+
 RUN = run(
     1,
     [
@@ -47,20 +54,6 @@ RUN = run(
 
 def units(page: CasePage) -> list[str]:
     return [one.case or one.unit for one in page.rows]
-
-
-def files(results: Results, kind: Kind) -> list[ManifestFile]:
-    with results.database.read() as connection:
-        return manifest.files(connection, [kind])
-
-
-def damage(results: Results, one: ManifestFile) -> None:
-    path = results.objects.local_path(one.name)
-    assert path is not None
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    results.cache.forget([one.name])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from stored_results import (
     Results,
     add_judged_run,
     compact_all,
+    damage,
     files,
     opened_results,
     row,
@@ -38,14 +39,6 @@ from ciguard.serve.work.repair import check, remove_damaged
 
 OTHER = REPOSITORY + 1
 RUNS = 5
-
-
-def damage(results: Results, kind: str) -> None:
-    """Add a byte to a file."""
-    (name,) = [one.name for one in files(results) if one.kind == kind]
-    path = results.objects.local_path(name)
-    assert path is not None
-    path.write_bytes(path.read_bytes() + b"?")
 
 
 def write(
@@ -83,12 +76,12 @@ def test_a_dropped_repository_leaves_nothing(database: Database, tmp_path: Path)
 
 def test_damaged_file_keeps_nothing_of_a_dropped_repository_but_itself(results: Results) -> None:
     write(results, 1)
-    damage(results, "arrival")  # of no other repository: it need not be read
+    damage(results, files(results, "arrival")[0])  # of no other repository: it need not be read
     others = write(results, 1, OTHER, first=1)
     write(results, 1, first=2)
     results.compactor.rewrite(files(results)[1:])
     write(results, 1, first=3)
-    damage(results, "by_test")
+    damage(results, files(results, "by_test")[0])
     (left,) = drop_repository(results.database, results.compactor, REPOSITORY)
     assert [one.pair for one in files(results)] == [left.pair] * len(files(results))
     lost = remove_damaged(results.database, check(results.database, results.objects).damaged)
@@ -154,7 +147,7 @@ def test_check_names_damaged_files_and_their_runs(results: Results) -> None:
     assert (found.files, found.rows, found.damaged) == (6, 2 * (RUNS + 1), ())
     assert found.unwritten == ()
     by_kind = {one.kind: one for one in files(results)}
-    damage(results, "arrival")
+    damage(results, files(results, "arrival")[0])
     results.objects.delete([by_kind["by_test"].name])
     found = check(results.database, results.objects)
     problems = {one.file.kind: one.problem for one in found.damaged}
