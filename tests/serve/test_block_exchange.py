@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import sqlalchemy as sa
@@ -365,77 +366,65 @@ def test_whatever_is_lost_each_block_is_run(data: st.DataObject) -> None:
     assert ran == {one.block for one in blocks}
 
 
-def leg_progress(
-    own_s: float = 70.0, *blocks_s: float, name: str = "", group: str = "g"
-) -> LegProgress:
-    blocks = {f"{name}.{place}": wall_s for place, wall_s in enumerate(blocks_s, 1)}
-    return LegProgress(group, own_s, blocks, began_s=0.0)
+Times = tuple[float, ...]  # of a leg: of its own part, and of its blocks
+AHEAD: Final[dict[str, Times]] = {"1": (70,), "2": (900, 30, 20)}
+LAST: Final[dict[str, Times]] = {"1": (70,), "2": (80, 9), "3": (90, 40, 20, 10)}
+SHORT: Final[dict[str, Times]] = {"1": (70,), "2": (80, 8)}
+EARLY: Final[dict[str, Times]] = {"1": (70,), "2": (60, 10)}
+LATE: Final[dict[str, Times]] = {"1": (70,), "2": (50, 30)}
+SLOW: Final[dict[str, Times]] = {"1": (70,), "2": (100, 50, 40)}
 
 
-def test_a_leg_gets_its_own_blocks_first() -> None:
-    legs = {"1": leg_progress(70, 10, 20, name="1"), "2": leg_progress(900, 30, name="2")}
-    assert choose_block(legs, "1", now_s=70, cost_s=1) == "1.1"
-
-
-def test_then_the_longest_that_it_ends_in_time_of_the_leg_that_ends_last() -> None:
+def progress(times: Mapping[str, Times], changes: Mapping[str, Any]) -> dict[str, LegProgress]:
+    """Legs that began together; a change is of a leg and a value: `2.began_s`."""
     legs = {
-        "1": leg_progress(70),
-        "2": leg_progress(80, 9, name="2"),
-        "3": leg_progress(90, 40, 20, 10, name="3"),
+        name: LegProgress(
+            "g", own_s, {f"{name}.{at}": wall_s for at, wall_s in enumerate(walls, 1)}, 0
+        )
+        for name, (own_s, *walls) in times.items()
     }
-    # The third leg would end at 160 s; what is over at 176 s is in time.
-    assert choose_block(legs, "1", now_s=70, cost_s=1) == "3.1"
-    assert choose_block(legs, "1", now_s=70, cost_s=67) == "3.2"
+    for place, value in changes.items():
+        setattr(legs[place[0]], place[2:], value)
+    return legs
 
 
-def test_nothing_moves_that_costs_more_than_it_saves() -> None:
-    legs = {"1": leg_progress(70), "2": leg_progress(80, 8, name="2")}
-    assert choose_block(legs, "1", now_s=80, cost_s=8) == "2.1"
-    assert choose_block(legs, "1", now_s=80, cost_s=9) is None
-
-
-def test_a_leg_gets_nothing_that_it_can_begin_only_when_its_own_leg_has_ended() -> None:
-    legs = {"1": leg_progress(70), "2": leg_progress(60, 10, name="2")}
-    legs["1"].ready_s = 66.0
-    assert choose_block(legs, "1", now_s=60, cost_s=0.5) == "2.1"
-    legs["1"].ready_s = 150.0
-    assert choose_block(legs, "1", now_s=60, cost_s=0.5) is None
-
-
-def test_a_leg_gets_nothing_that_it_cannot_end_before_its_deadline() -> None:
-    legs = {"1": leg_progress(70), "2": leg_progress(900, 30, 20, name="2")}
-    assert choose_block(legs, "1", now_s=70, cost_s=1, limit_s=32) == "2.1"
-    assert choose_block(legs, "1", now_s=70, cost_s=1, limit_s=31) == "2.2"
-    assert choose_block(legs, "1", now_s=70, cost_s=1, limit_s=21) is None
-
-
-def test_a_leg_that_began_late_gives_blocks_away() -> None:
-    late = leg_progress(50, 30, name="2")
-    legs = {"1": leg_progress(70), "2": late}
-    late.began_s = 60.0
-    assert choose_block(legs, "1", now_s=100, cost_s=1) == "2.1"
-    late.began_s = None  # it still waits for its runner
-    assert choose_block(legs, "1", now_s=500, cost_s=1) == "2.1"
-
-
-def test_blocks_move_within_their_group() -> None:
-    legs = {"1": leg_progress(70), "2": leg_progress(900, 30, name="2", group="other")}
-    assert choose_block(legs, "1", now_s=70, cost_s=1) is None
-
-
-def test_time_is_counted_as_fast_as_the_legs_were_so_far() -> None:
-    slow = leg_progress(70)
-    slow.ratio = 2.0
-    legs = {"1": slow, "2": leg_progress(100, 50, 40, name="2")}
-    assert common_ratio(tuple(legs.values())) == 2.0
-    # At 300 s the second has 180 s of work left, and 228 s up to 1.1 x its end.
-    assert choose_block(legs, "1", now_s=300, cost_s=127) == "2.1"
-    assert choose_block(legs, "1", now_s=300, cost_s=129) == "2.2"
+@pytest.mark.parametrize(
+    ("times", "now_s", "cost_s", "changes", "limit_s", "expected"),
+    [
+        ({"1": (70, 10, 20), "2": (900, 30)}, 70, 1, {}, math.inf, "1.1"),  # its own first
+        # The third leg would end at 160 s; what is over at 176 s is in time.
+        (LAST, 70, 1, {}, math.inf, "3.1"),
+        (LAST, 70, 67, {}, math.inf, "3.2"),
+        (SHORT, 80, 8, {}, math.inf, "2.1"),
+        (SHORT, 80, 9, {}, math.inf, None),  # it would cost more than it saves
+        (EARLY, 60, 0.5, {"1.ready_s": 66.0}, math.inf, "2.1"),
+        (EARLY, 60, 0.5, {"1.ready_s": 150.0}, math.inf, None),
+        (AHEAD, 70, 1, {}, 32, "2.1"),
+        (AHEAD, 70, 1, {}, 31, "2.2"),
+        (AHEAD, 70, 1, {}, 21, None),
+        (LATE, 100, 1, {"2.began_s": 60.0}, math.inf, "2.1"),
+        (LATE, 500, 1, {"2.began_s": None}, math.inf, "2.1"),  # it still waits for its runner
+        (AHEAD, 70, 1, {"2.group": "other"}, math.inf, None),
+        # At 300 s the second has 180 s of work left, and 228 s up to 1.1 x its end.
+        (SLOW, 300, 127, {"1.ratio": 2.0}, math.inf, "2.1"),
+        (SLOW, 300, 129, {"1.ratio": 2.0}, math.inf, "2.2"),
+    ],
+)
+def test_block_is_of_the_leg_that_ends_last_and_in_time(
+    *,
+    times: Mapping[str, Times],
+    now_s: float,
+    cost_s: float,
+    changes: Mapping[str, Any],
+    limit_s: float,
+    expected: str | None,
+) -> None:
+    legs = progress(times, changes)
+    assert choose_block(legs, "1", now_s, cost_s, limit_s) == expected
+    assert common_ratio(tuple(legs.values())) == changes.get("1.ratio", 1.0)
 
 
 @pytest.mark.parametrize("ready_s", [100.0, None])
 def test_a_leg_without_blocks_ends_when_it_is_ready(ready_s: float | None) -> None:
-    one = leg_progress(100)
-    one.ready_s = ready_s
-    assert one.ends_s(20.0, 1.0) == 100.0
-    assert one.ends_s(120.0, 1.0) == 120.0
+    leg = progress({"1": (100,)}, {"1.ready_s": ready_s})["1"]
+    assert [leg.ends_s(now_s, 1.0) for now_s in (20.0, 120.0)] == [100.0, 120.0]

@@ -87,7 +87,12 @@ def serving_run(objects: Path, issuer: str, database_url: str) -> Iterator[Regis
     """Serve it from a process of its own database and folder."""
     options = read_settings(
         {"GITHUB_SERVER_URL": issuer, "CIGUARD_WEBHOOK_SECRET": "x"},
-        Settings(database=database_url, results=str(objects), role=Role.WEB, public_url=PUBLIC_URL),
+        Settings(
+            database=database_url,
+            results=str(objects),
+            role=Role.WEB,
+            public_url=f"{PUBLIC_URL}/ciguard",
+        ),
     )
     with open_service(options, {}) as service:
         with service.database.write() as connection:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loopback import serving
 from serve.api.api_document import PUBLIC_URL, REPOSITORIES, check
-from serve.api.oidc_issuer import claims, signed
+from serve.api.registered_run import RegisteredRun
 
 from ciguard.history import file as history_codec
 from ciguard.history.file import StoredBytes
@@ -25,28 +21,20 @@ from ciguard.serve.api.routes import (
     PROBLEM_TYPE,
     openapi_document,
 )
-from ciguard.serve.application import build_application
 from ciguard.serve.history_objects import ObjectHistory
-from ciguard.serve.objects import FolderStore
-from ciguard.serve.service import Service, open_service
-from ciguard.serve.settings import Role, Settings, read_settings
-from ciguard.serve.state import repositories, tokens
+from ciguard.serve.state import repositories
+
+if TYPE_CHECKING:
+    import httpx
 
 CONTENT: Final = history_codec.encode(history_codec.empty())
 CALLERS: Final = ("nobody", "own token", "own job", "other token", "other job")
 
 
-@dataclass(frozen=True)
-class Api:
-    """A service and who asks it; `secrets` are tokens by the id of their repository."""
+class Api(RegisteredRun):
+    """A service with histories of its repositories, of which the new one has none."""
 
-    client: httpx.Client
-    service: Service
-    objects: FolderStore
-    issuer: str
-    secrets: dict[int, str]
-
-    def ask(self, name: str, token: str = "", **headers: str) -> httpx.Response:
+    def get(self, name: str, token: str = "", **headers: str) -> httpx.Response:
         """An answer that is as the document says."""
         path = HISTORY_PATH.format(owner="o", name=name)
         if token:
@@ -59,50 +47,26 @@ class Api:
         kind = caller.rpartition(" ")[2]
         of = repository_id if caller.startswith("own") else 14
         if kind == "job":
-            return signed(claims(self.issuer, PUBLIC_URL, repository_id=str(of)))
+            return self.job(of)
         return self.secrets[of] if kind == "token" else ""
 
 
-def opened(folder: Path, server_url: str, public_url: str) -> Service:
-    """A service with repositories, of which all but the new one have a history."""
-    environ = {"GITHUB_SERVER_URL": server_url, "CIGUARD_WEBHOOK_SECRET": "x"}
-    options = read_settings(
-        environ,
-        Settings(
-            database=f"sqlite:///{folder / 'ciguard.db'}",
-            results=str(folder / "objects"),
-            role=Role.WEB,
-            public_url=public_url,
-        ),
-    )
-    service = open_service(options, {})
-    with service.database.write() as connection:
-        repositories.upsert(connection, REPOSITORIES)
-    for repository_id in (10, 11, 12, 14):
-        store = ObjectHistory(service.database, service.objects, repository_id)
-        store.write(CONTENT, StoredBytes(None, "0"))
-    return service
-
-
 @pytest.fixture
-def api(tmp_path: Path, issuer: str) -> Iterator[Api]:
-    with opened(tmp_path, issuer, f"{PUBLIC_URL}/ciguard") as service:
-        assert isinstance(service.objects, FolderStore)
-        with service.database.write() as connection:
-            secrets = {one.id: tokens.create(connection, one.id).secret for one in REPOSITORIES}
-        application = build_application(service)
-        with serving(application) as address, httpx.Client(base_url=address) as client:
-            yield Api(client, service, service.objects, issuer, secrets)
+def api(run: RegisteredRun) -> Api:
+    for repository_id in (10, 11, 12, 14):
+        store = ObjectHistory(run.service.database, run.service.objects, repository_id)
+        store.write(CONTENT, StoredBytes(None, "0"))
+    return Api(**vars(run))
 
 
 def test_who_reads_which_history(api: Api) -> None:
-    nothing = api.ask("nothing")
+    nothing = api.get("nothing")
     assert nothing.status_code == 404
     del nothing.headers["Date"]
     for repository in REPOSITORIES:
         for caller in CALLERS:
             token = api.token_of(caller, repository.id)
-            response = api.ask(repository.full_name.partition("/")[2], token)
+            response = api.get(repository.full_name.partition("/")[2], token)
             is_own = caller.startswith("own") or (repository.id == 14 and caller != "nobody")
             is_readable = not repository.is_private or is_own
             case = (repository.full_name, caller)
@@ -121,23 +85,23 @@ def test_who_reads_which_history(api: Api) -> None:
 
 
 def test_name_is_found_in_any_case_and_under_its_newest_name(api: Api) -> None:
-    assert api.ask("PubLic").status_code == 200
+    assert api.get("PubLic").status_code == 200
     with api.service.database.write() as connection:
         known = repositories.get(connection, 10)
         assert known is not None
         repositories.upsert(connection, [replace(known, full_name="o/renamed")])
-    assert api.ask("public").status_code == 404
-    assert api.ask("renamed").content == CONTENT
+    assert api.get("public").status_code == 404
+    assert api.get("renamed").content == CONTENT
     with api.service.database.write() as connection:
         repositories.set_private(connection, 10, is_private=True)
-    assert api.ask("renamed").status_code == 404
-    assert api.ask("renamed", api.secrets[10]).status_code == 200
+    assert api.get("renamed").status_code == 404
+    assert api.get("renamed", api.secrets[10]).status_code == 200
 
 
 def test_token_that_is_none_is_refused_for_every_repository(api: Api) -> None:
     for header in ("", "Bearer", "Basic bzpw", "Bearer cgs_unknown", "Bearer x.y.z", "cgs_x"):
         refused = [
-            api.ask(name, **{"Authorization": header}) for name in ("public", "private", "nothing")
+            api.get(name, **{"Authorization": header}) for name in ("public", "private", "nothing")
         ]
         assert {one.status_code for one in refused} == {401}
         assert len({one.content for one in refused}) == 1
@@ -145,19 +109,20 @@ def test_token_that_is_none_is_refused_for_every_repository(api: Api) -> None:
 
 
 def test_damaged_or_missing_file_is_no_answer(api: Api) -> None:
-    row = ObjectHistory(api.service.database, api.objects, 10).current()
+    row = ObjectHistory(api.service.database, api.service.objects, 10).current()
     assert row is not None
-    path = api.objects.local_path(row.object)
+    path = api.service.objects.local_path(row.object)
+    assert path is not None
     path.write_bytes(CONTENT[:-1])
-    response = api.ask("public")
+    response = api.get("public")
     assert (response.status_code, response.json()["detail"]) == (
         503,
         "the stored history is damaged",
     )
     path.unlink()
-    assert api.ask("public").json()["detail"] == "the stored history is missing"
+    assert api.get("public").json()["detail"] == "the stored history is missing"
     path.mkdir()
-    response = api.ask("public")
+    response = api.get("public")
     assert "cannot do this now" in response.json()["detail"]
     assert str(path) not in response.text
 
