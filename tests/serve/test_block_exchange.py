@@ -261,7 +261,7 @@ def test_run_attempt_has_a_limit_of_plans(
         assert count.scalar_one() == 3
 
 
-def test_plans_go_with_age_and_with_their_repository(database: Database) -> None:
+def test_plans_go_with_their_repository(database: Database) -> None:
     register(database, {"01": (1.0,)})
     other = PlanKey(RunKey(12, 7, 1), KEY.plan)
     tables = (schema.claim_plan, schema.claim_leg, schema.claim_block)
@@ -275,18 +275,10 @@ def test_plans_go_with_age_and_with_their_repository(database: Database) -> None
 
     with database.write() as connection:
         claim_rows.register(connection, other, *made({"01": (1.0,)}))
-        claim_rows.prune(connection, 35.0)
     assert rows() == [2, 2, 2]
     with database.write() as connection:
         repositories.delete_rows(connection, 12)
     assert rows() == [1, 1, 1]
-    with database.write() as connection:
-        at_ms = schema.claim_plan.c.registered_at_ms
-        connection.execute(
-            sa.update(schema.claim_plan).values(registered_at_ms=at_ms - 36 * 86_400_000)
-        )
-        claim_rows.prune(connection, 35.0)
-    assert rows() == [0, 0, 0]
 
 
 def test_ratio_is_of_what_has_run_and_says_when_the_next_question_comes() -> None:

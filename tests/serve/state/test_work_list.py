@@ -86,21 +86,6 @@ def test_attempts_of_a_run_are_taken_in_their_order(connection: Connection) -> N
         work_list.finish(connection, work)
 
 
-def test_a_run_that_waits_to_be_tried_again_does_not_block_a_newer_one(
-    connection: Connection,
-) -> None:
-    add(connection, "a", 1, 2)
-    assert work_list.fail(connection, take(connection), "GitHub answered 502")
-    assert row(connection, 1).problem == "GitHub answered 502"
-    newer = take(connection)
-    assert newer.key == key(2)
-    work_list.finish(connection, newer)
-    assert taken(connection) is None
-    wait(connection, 25)
-    again = take(connection)
-    assert (again.key, again.tries) == (key(1), 2)
-
-
 def test_a_row_that_fails_each_time_dies_and_can_be_revived(connection: Connection) -> None:
     add(connection, "a", 1)
     for tries in range(1, MAX_TRIES + 1):
@@ -117,16 +102,6 @@ def test_a_row_that_fails_each_time_dies_and_can_be_revived(connection: Connecti
     assert take(connection).tries == 1
 
 
-def test_a_rate_limit_is_no_try(connection: Connection) -> None:
-    add(connection, "a", 1)
-    assert work_list.postpone(connection, take(connection), 60, "rate limit")
-    assert row(connection, 1).problem == "rate limit"
-    wait(connection, 50)
-    assert taken(connection) is None
-    wait(connection, 11)
-    assert take(connection).tries == 1
-
-
 def test_the_row_of_a_dead_worker_is_taken_first(connection: Connection) -> None:
     add(connection, "a", 1, 2)
     add(connection, "b", 3)
@@ -138,16 +113,6 @@ def test_the_row_of_a_dead_worker_is_taken_first(connection: Connection) -> None
     assert not work_list.still_holds(connection, lost)
     work = take(connection, "second")
     assert (work.key, work.tries) == (key(1), 2)
-    for settle in (
-        work_list.finish(connection, lost),
-        work_list.fail(connection, lost, "late"),
-        work_list.postpone(connection, lost, 1),
-        lanes.renew(connection, lost.lane, lost.worker),
-    ):
-        assert not settle
-    assert row(connection, 1).state == "running"
-    assert work_list.still_holds(connection, work)
-    assert work_list.finish(connection, work)
 
 
 def test_a_row_that_kills_each_worker_dies(connection: Connection) -> None:

@@ -79,28 +79,22 @@ def test_removed_repository_goes_after_a_week(keeping: Housekeeping) -> None:
     assert list(service.objects.list("artifacts")) == []
 
 
-def test_archives_are_kept_for_a_month(keeping: Housekeeping) -> None:
+def test_archives_are_kept_for_a_month_and_claims_as_long_as_a_run(keeping: Housekeeping) -> None:
     service, key = keeping.service, RunKey(1, 7, 1)
     name = kept(service, key)
-    made_older(service, schema.artifact, "stored_at_ms", ARTIFACT_DAYS - 1)
-    keeping.clean_up()
-    assert service.objects.read(name) == b"zip"
-    made_older(service, schema.artifact, "stored_at_ms", 2)
-    keeping.clean_up()
-    with service.database.read() as connection:
-        assert raw_archives.of_run(connection, key) == ()
-    assert list(service.objects.list("artifacts")) == []
-
-
-def test_claims_are_kept_for_as_long_as_a_run_can_be_repeated(keeping: Housekeeping) -> None:
-    service = keeping.service
     with service.database.write() as connection:
-        claim_rows.register(connection, PlanKey(RunKey(1, 7, 1), "a"), [], [])
-    for days, expected in ((CLAIM_DAYS - 1, [("a",)]), (2, [])):
-        made_older(service, schema.claim_plan, "registered_at_ms", days)
+        claim_rows.register(connection, PlanKey(key, "a"), [], [])
+    for is_kept, artifact_days, claim_days in (
+        (True, ARTIFACT_DAYS - 1, CLAIM_DAYS - 1),
+        (False, 2, 2),
+    ):
+        made_older(service, schema.artifact, "stored_at_ms", artifact_days)
+        made_older(service, schema.claim_plan, "registered_at_ms", claim_days)
         keeping.clean_up()
         with service.database.read() as connection:
-            assert connection.execute(sa.select(schema.claim_plan.c.plan)).all() == expected
+            assert len(raw_archives.of_run(connection, key)) == is_kept
+            assert len(connection.execute(sa.select(schema.claim_plan)).all()) == is_kept
+        assert [stored.name for stored in service.objects.list("artifacts")] == [name] * is_kept
 
 
 def test_a_machine_with_a_wrong_clock_deletes_nothing_new(
