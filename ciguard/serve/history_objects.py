@@ -176,12 +176,12 @@ def sweep_histories(database: Database, objects: ObjectStore, now_s: float) -> i
         stored[version.row.repository_id].append(version)
     with database.read() as connection:
         rows = current_rows(connection)
-    old = [
-        version.row.object
-        for row in rows
-        for version in _superseded(stored[row.repository_id], row)[EARLIER_VERSIONS:]
-        if version.modified_at < now_s - READERS_S
-    ]
+    old: list[str] = []
+    for row in rows:
+        versions = [it for it in stored[row.repository_id] if it.row.version <= row.version]
+        earlier = [it for it in versions if it.row.object != row.object]
+        superseded = sorted(earlier, key=_newest_first)[EARLIER_VERSIONS:]
+        old += [it.row.object for it in superseded if it.modified_at < now_s - READERS_S]
     objects.delete(old)
     return len(old)
 
@@ -198,16 +198,6 @@ def _versions(objects: ObjectStore, prefix: str) -> Iterator[_Version]:
             repository_id, version = int(match[1]), int(match[2])
             row = HistoryRow(repository_id, stored.name, match[3], stored.bytes, version)
             yield _Version(row, stored.modified_at)
-
-
-def _superseded(versions: Iterable[_Version], current: HistoryRow) -> list[_Version]:
-    """List versions that can no longer become current, the newest first."""
-    older = [
-        version
-        for version in versions
-        if version.row.version <= current.version and version.row.object != current.object
-    ]
-    return sorted(older, key=_newest_first)
 
 
 def _newest_first(version: _Version) -> tuple[int, float]:
