@@ -16,7 +16,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import obstore
@@ -27,8 +27,6 @@ from ciguard.errors import RemoteError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from obstore.store import S3Config
 
 DEFAULT_URL: Final = "./results"
 CHUNK_BYTES: Final = 1 << 20
@@ -41,13 +39,10 @@ _S3_FIX: Final = (
     "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION; AWS_ENDPOINT_URL too, for"
     " another server than Amazon's"
 )
-_S3_KEYS: Final = {
-    "AWS_ACCESS_KEY_ID": "access_key_id",
-    "AWS_SECRET_ACCESS_KEY": "secret_access_key",
-    "AWS_SESSION_TOKEN": "session_token",
-    "AWS_REGION": "region",
-    "AWS_ENDPOINT_URL": "endpoint",
-}
+_S3_VARIABLES: Final = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"),
+    "AWS_ENDPOINT_URL",
+)
 
 
 class StorageError(RemoteError):
@@ -198,10 +193,8 @@ class BucketStore:
     """Objects in a bucket of S3, or of a server with its protocol and conditional puts."""
 
     def __init__(self, bucket: str, prefix: str, environ: Mapping[str, str]) -> None:
-        config: S3Config = {}
-        for variable, key in _S3_KEYS.items():
-            if environ.get(variable):
-                config[key] = environ[variable]  # type: ignore[literal-required]  # of the table
+        # Keys of the configuration are the names of the variables.
+        config: Any = {name: environ[name] for name in _S3_VARIABLES if environ.get(name)}
         is_plain = environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
         self.location = f"s3://{bucket}/{prefix}".rstrip("/")
         with explain(self.location):
