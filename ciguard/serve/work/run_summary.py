@@ -129,16 +129,13 @@ def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuite
         for name in units:
             shards.setdefault(name, set()).add(shard.key)
     missing = Counter((unit.key.suite, unit.key.variant) for unit in verdict.missing)
-    counts: dict[tuple[str, str], dict[str, int]] = {}
-    counted = Counter(map(attrgetter("suite", "variant", "outcome"), results))
-    for (suite, variant, outcome), count in counted.items():
-        counts.setdefault((suite, variant), {})[OUTCOMES[outcome]] = count
-    walls_s: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for suite, variant, wall_s in map(attrgetter("suite", "variant", "wall_s"), results):
-        if wall_s is not None:
-            walls_s[suite, variant].append(wall_s)
+    results_by_name: dict[tuple[str, str], list[ResultRow]] = defaultdict(list)
+    for result in results:
+        results_by_name[result.suite, result.variant].append(result)
     rows = []
-    for name in sorted({*planned, *counts}):
+    for name in sorted({*planned, *results_by_name}):
+        counts = Counter(OUTCOMES[result.outcome] for result in results_by_name[name])
+        walls_s = [it.wall_s for it in results_by_name[name] if it.wall_s is not None]
         legs = [leg for leg in verdict.legs if leg.shard in shards.get(name, ())]
         peak_bytes, budget_bytes = _tightest(legs, budgets)
         rows.append(
@@ -146,8 +143,8 @@ def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuite
                 *name,
                 planned=planned[name],
                 missing=missing[name],
-                counts=dict(sorted(counts.get(name, {}).items())),
-                wall_s=math.fsum(walls_s[name]) if name in walls_s else None,
+                counts=dict(sorted(counts.items())),
+                wall_s=math.fsum(walls_s) if walls_s else None,
                 peak_bytes=peak_bytes,
                 budget_bytes=budget_bytes,
             )
