@@ -170,7 +170,12 @@ def _keep_running(
         with subprocess.Popen(command, stdin=subprocess.PIPE, env=dict(environ)) as process:
             while process.poll() is None and not stop.wait(CHILD_POLL_S):
                 pass
-            _end(process)
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(CHILD_GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
         if not stop.is_set():
             _LOG.error(
                 "the worker process ended with %s; started again in %.0f s",
@@ -179,12 +184,3 @@ def _keep_running(
             )
             stop.wait(wait_s)
             wait_s = min(2 * wait_s, LONGEST_RESTART_S)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdin is not None
-    process.stdin.close()
-    try:
-        process.wait(CHILD_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
