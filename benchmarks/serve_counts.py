@@ -38,8 +38,7 @@ from ciguard.github.models import Webhook
 from ciguard.serve.api.routes import RECORDS_PATH
 from ciguard.serve.state import repositories, schema
 from ciguard.serve.state.database import open_database
-from ciguard.serve.state.deliveries import Delivery
-from ciguard.serve.webhooks import Received, apply_deliveries
+from ciguard.serve.webhooks import Delivery, Received, apply_deliveries
 from ciguard.serve.work.reconcile import add_missing_runs
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from typing import Final
 
 import pydantic
+import sqlalchemy as sa
 from prometheus_client import Histogram
 from pydantic import SecretStr
 from sqlalchemy.engine import Connection
@@ -32,14 +32,66 @@ from ciguard.errors import RemoteError
 from ciguard.github.models import Webhook, WorkflowRun
 from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.request_threads import DEADLINE_S
-from ciguard.serve.service import Service
-from ciguard.serve.state import deliveries, repositories, work_list
-from ciguard.serve.state.database import Database
-from ciguard.serve.state.deliveries import Delivery
+from ciguard.serve.state import repositories, schema, work_list
+from ciguard.serve.state.database import engine_insert, is_older, now_ms
 from ciguard.serve.state.repositories import Repository, RepositoryState
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import storable
 from ciguard.serve.state.work_list import NewWork, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic import SecretStr
+    from sqlalchemy.engine import Connection
+    from starlette.requests import Request
+
+    from ciguard.github.models import WorkflowRun
+    from ciguard.serve.batch_writer import BatchWriter
+    from ciguard.serve.service import Service
+    from ciguard.serve.state.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery, by its headers and payload; `action` is "" for an event that has none."""
+
+    id: str
+    event: str
+    action: str
+    repository_id: int | None
+
+
+def record(connection: Connection, deliveries: Sequence[Delivery]) -> frozenset[str]:
+    """Add new deliveries, and return their ids; an id may occur several times in `deliveries`."""
+    rows = {delivery.id: delivery for delivery in deliveries}
+    if not rows:
+        return frozenset()
+    statement = (
+        engine_insert(connection, schema.delivery)
+        .values(received_at_ms=now_ms())
+        .on_conflict_do_nothing()
+        .returning(schema.delivery.c.id)
+    )
+    values = [asdict(delivery) for _, delivery in sorted(rows.items())]
+    return frozenset(connection.execute(statement, values).scalars())
+
+
+def has_received(connection: Connection, events: Sequence[str], since_ms: int) -> bool:
+    """Return whether one of these events was received since a time of the database."""
+    column = schema.delivery.c
+    query = sa.select(column.id).where(column.received_at_ms >= since_ms, column.event.in_(events))
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def prune_deliveries(connection: Connection, days: float) -> int:
+    """Delete deliveries that were received longer ago; return their number.
+
+    GitHub redelivers for three days at most, and only on request.
+    """
+    is_old = is_older(schema.delivery.c.received_at_ms, days)
+    return connection.execute(sa.delete(schema.delivery).where(is_old)).rowcount
+
 
 # By event, the actions with an effect; other actions are accepted and ignored.
 HANDLED: Final[Mapping[str, frozenset[str]]] = {
@@ -68,7 +120,7 @@ def has_subject(event: str, payload: Webhook) -> bool:
 def apply_deliveries(database: Database, received: Sequence[Received]) -> None:
     """Apply new deliveries, each once, in one transaction; add runs after removals."""
     with database.write() as connection:
-        new_ids = deliveries.record(connection, [item.delivery for item in received])
+        new_ids = record(connection, [item.delivery for item in received])
         new = {item.delivery.id: item for item in received if item.delivery.id in new_ids}
         for item in new.values():
             _hide_repositories(connection, item.delivery, item.payload)

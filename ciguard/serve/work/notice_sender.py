@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 from typing import Final
 
@@ -14,7 +12,7 @@ from ciguard.errors import CiguardError, RemoteError
 from ciguard.report.publish import upsert_issue
 from ciguard.serve.service import Service
 from ciguard.serve.state import notices, repositories
-from ciguard.serve.state.notices import Notice
+from ciguard.serve.webhooks import sign
 from ciguard.serve.work import notice_view
 
 _LOG: Final = logging.getLogger(__name__)
@@ -84,8 +82,7 @@ def _post(address: str, notice: Notice, secret: SecretStr | None) -> None:
     content = (notice_view.as_slack if address.startswith(SLACK) else notice_view.as_json)(notice)
     headers = {"Content-Type": "application/json"}
     if secret is not None:
-        digest = hmac.new(secret.get_secret_value().encode(), content, hashlib.sha256).hexdigest()
-        headers[SIGNATURE] = f"sha256={digest}"
+        headers[SIGNATURE] = sign(secret, content)
     try:
         answer = httpx.post(address, content=content, headers=headers, timeout=SEND_S)
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:

@@ -25,13 +25,11 @@ from ciguard.github.models import WorkflowRun
 from ciguard.github.run_client import completed_runs
 from ciguard.history.daemon_thread import in_thread
 from ciguard.history.file import VALUES_PER_KEY
-from ciguard.serve.github_clients import App, Installation, refusal_of
-from ciguard.serve.service import Service
-from ciguard.serve.state import deliveries, lanes, pauses, repositories, work_list
+from ciguard.serve.github_clients import refusal_of
+from ciguard.serve.state import lanes, pauses, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
-from ciguard.serve.state.work_list import NewWork
-from ciguard.serve.webhooks import all_attempts, latest_attempt
+from ciguard.serve.webhooks import all_attempts, has_received, latest_attempt
 from ciguard.serve.work.worker import LaneLease
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
 
@@ -86,7 +84,7 @@ class Reconciler:
         """
         with self._service.database.read() as connection:
             now_ms = read_clock_ms(connection)
-            has_webhook = deliveries.has_received(connection, RECONCILED, self._began_ms)
+            has_webhook = has_received(connection, RECONCILED, self._began_ms)
         is_due = self._clock() >= self._due_s
         if not is_due and not has_webhook:
             return 0

@@ -18,15 +18,14 @@ from functools import partial
 from typing import BinaryIO, Final
 
 from ciguard.errors import RemoteError
-from ciguard.serve import raw_archives
+from ciguard.serve import raw_archives, webhooks
 from ciguard.serve.history_objects import delete_history, sweep_histories
 from ciguard.serve.object_cache import ObjectCache
 from ciguard.serve.objects import check_conditional_puts
 from ciguard.serve.results.compaction import FAILED_S, Compactor, drop_repository, sweep
 from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.writer import ResultsWriter
-from ciguard.serve.service import Service
-from ciguard.serve.state import claim_rows, deliveries, repositories, work_list
+from ciguard.serve.state import claim_rows, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.work.judge_job import JudgeJob
 from ciguard.serve.work.notice_sender import send_waiting
@@ -78,7 +77,7 @@ class Housekeeping:
         if swept:
             _LOG.info("%d unlisted objects deleted", swept)
         with service.database.write() as connection:
-            deliveries.prune(connection, DELIVERY_DAYS)
+            webhooks.prune_deliveries(connection, DELIVERY_DAYS)
             work_list.prune(connection, WORK_DAYS)
             claim_rows.prune(connection, CLAIM_DAYS)
 

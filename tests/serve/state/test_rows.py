@@ -8,12 +8,12 @@ from itertools import chain
 
 import sqlalchemy as sa
 
+from ciguard.serve import webhooks
 from ciguard.serve.history_objects import HistoryRow, current_row, current_rows, replace_row
-from ciguard.serve.state import deliveries, repositories, schema, sessions, tokens
-from ciguard.serve.state.database import Database
-from ciguard.serve.state.deliveries import Delivery
+from ciguard.serve.state import repositories, schema, sessions, tokens
 from ciguard.serve.state.schema import token as table
 from ciguard.serve.state.sessions import Session
+from ciguard.serve.webhooks import Delivery
 
 
 def delivery(id: str) -> Delivery:
@@ -22,10 +22,10 @@ def delivery(id: str) -> Delivery:
 
 def test_a_delivery_is_new_once(database: Database) -> None:
     with database.write() as connection:
-        both = deliveries.record(connection, [delivery("b"), delivery("a"), delivery("a")])
+        both = webhooks.record(connection, [delivery("b"), delivery("a"), delivery("a")])
         assert both == {"a", "b"}
-        assert deliveries.record(connection, [delivery("b"), delivery("c")]) == {"c"}
-        assert deliveries.record(connection, []) == frozenset()
+        assert webhooks.record(connection, [delivery("b"), delivery("c")]) == {"c"}
+        assert webhooks.record(connection, []) == frozenset()
 
 
 def test_threads_that_get_the_same_deliveries_agree_on_one(database: Database) -> None:
@@ -33,7 +33,7 @@ def test_threads_that_get_the_same_deliveries_agree_on_one(database: Database) -
 
     def record(order: list[str]) -> frozenset[str]:
         with database.write() as connection:
-            return deliveries.record(connection, [delivery(id) for id in order])
+            return webhooks.record(connection, [delivery(id) for id in order])
 
     with ThreadPoolExecutor(6) as pool:
         new = pool.map(record, [ids, ids[::-1]] * 3)
@@ -42,14 +42,14 @@ def test_threads_that_get_the_same_deliveries_agree_on_one(database: Database) -
 
 def test_old_deliveries_are_forgotten(database: Database) -> None:
     with database.write() as connection:
-        deliveries.record(connection, [delivery("old"), delivery("new")])
+        webhooks.record(connection, [delivery("old"), delivery("new")])
         connection.execute(
             sa.update(schema.delivery)
             .where(schema.delivery.c.id == "old")
             .values(received_at_ms=schema.delivery.c.received_at_ms - 3 * 86_400_000)
         )
-        assert deliveries.prune(connection, days=4) == 0
-        assert deliveries.prune(connection, days=2) == 1
+        assert webhooks.prune_deliveries(connection, days=4) == 0
+        assert webhooks.prune_deliveries(connection, days=2) == 1
         assert connection.execute(sa.select(schema.delivery.c.id)).scalars().all() == ["new"]
 
 

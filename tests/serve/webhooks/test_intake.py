@@ -14,8 +14,7 @@ from httpx import Client
 from serve.webhooks.conftest import Send
 
 from ciguard.serve.state import repositories, schema
-from ciguard.serve.state.deliveries import has_received
-from ciguard.serve.webhooks import BODY_BYTES
+from ciguard.serve.webhooks import BODY_BYTES, has_received
 from ciguard.serve.work.reconcile import RECONCILED
 
 if TYPE_CHECKING:

@@ -28,13 +28,13 @@ from fakegithub.state import PRIMARY_LIMIT, FakeGitHub, Fault, Login
 from ciguard.errors import UsageError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.retry import RetryPolicy
+from ciguard.serve import webhooks
 from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.objects import open_objects
 from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
-from ciguard.serve.state import deliveries, lanes, pauses, repositories, schema, work_list
-from ciguard.serve.state.database import Database
-from ciguard.serve.state.deliveries import Delivery
+from ciguard.serve.state import lanes, pauses, repositories, schema, work_list
+from ciguard.serve.webhooks import Delivery
 from ciguard.serve.work import reconcile as reconcile_module
 from ciguard.serve.work.reconcile import LANE, Reconciler, backfill, reconcile
 
@@ -368,10 +368,10 @@ def test_it_is_due_every_five_minutes_and_when_a_webhook_came(world: World) -> N
         asked_after(300)
     assert [asked_after(wait_s) for wait_s in (5, 295)] == [0, 1]
     with world.service.database.write() as connection:
-        deliveries.record(connection, [Delivery("1", "workflow_run", "completed", 11)])
+        webhooks.record(connection, [Delivery("1", "workflow_run", "completed", 11)])
     assert asked_after(5) == 0
     with world.service.database.write() as connection:
-        deliveries.record(connection, [Delivery("2", "repository", "renamed", 11)])
+        webhooks.record(connection, [Delivery("2", "repository", "renamed", 11)])
     tools = FakeRepository(12, "octo-org/tools")
     world.server.repositories.append(tools)
     world.installation.repositories.append(tools)
