@@ -102,14 +102,13 @@ def find(connection: Connection, full_name: str) -> Repository | None:
         .order_by(_REPOSITORY.updated_at_ms.desc(), _REPOSITORY.id.desc())
         .limit(1)
     )
-    row = connection.execute(query).first()
-    return None if row is None else _repository(row)
+    return next(map(_repository, connection.execute(query)), None)
 
 
 def get(connection: Connection, repository_id: int) -> Repository | None:
     """Return the active repository with this number."""
-    row = connection.execute(_active().where(_REPOSITORY.id == repository_id)).first()
-    return None if row is None else _repository(row)
+    rows = connection.execute(_active().where(_REPOSITORY.id == repository_id))
+    return next(map(_repository, rows), None)
 
 
 def states(
@@ -180,18 +179,14 @@ def delete_rows(connection: Connection, repository_id: int) -> None:
 def delete(connection: Connection, repository_id: int) -> None:
     """Delete the row of a removed repository, after all data that refers to it."""
     is_removed = _REPOSITORY.state == RepositoryState.REMOVED
-    connection.execute(
-        sa.delete(schema.repository).where(_REPOSITORY.id == repository_id, is_removed)
-    )
+    where = _REPOSITORY.id == repository_id, is_removed
+    connection.execute(sa.delete(schema.repository).where(*where))
 
 
 def set_reconciled(connection: Connection, repository_id: int) -> None:
     """Record that GitHub was asked now for the completed runs of a repository."""
-    connection.execute(
-        sa.update(schema.repository)
-        .where(_REPOSITORY.id == repository_id)
-        .values(reconciled_at_ms=now_ms())
-    )
+    update = sa.update(schema.repository).where(_REPOSITORY.id == repository_id)
+    connection.execute(update.values(reconciled_at_ms=now_ms()))
 
 
 def _values(repositories: Sequence[Repository]) -> list[dict[str, Any]]:
