@@ -356,7 +356,7 @@ def sweep(database: Database, objects: ObjectStore, cache: ObjectCache, now_s: f
         stored.name for stored in objects.list("results/") if now_s - stored.modified_at > MIN_AGE_S
     }
     with database.read() as connection:
-        old -= manifest.all_names(connection)
+        old -= {file.name for file in manifest.files(connection)}
     objects.delete(sorted(old))
     cache.forget(old)
     return len(old)

@@ -127,10 +127,6 @@ def is_listed(connection: Connection, names: Collection[str]) -> bool:
     return connection.execute(query).scalar_one() == len(set(names))
 
 
-def all_names(connection: Connection) -> set[str]:
-    return set(connection.execute(sa.select(_FILE.name)).scalars())
-
-
 def add_arrival(connection: Connection, added: ManifestFile, runs: Iterable[RunResults]) -> None:
     """Add an arrival file, whose runs have no other rows."""
     _insert(connection, [added])

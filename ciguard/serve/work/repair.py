@@ -25,6 +25,13 @@ from ciguard.serve.state import run_rows, schema, work_list
 from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ciguard.serve.objects import ObjectStore
+    from ciguard.serve.results.manifest import ManifestFile
+    from ciguard.serve.state.database import Database
+
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
@@ -62,7 +69,10 @@ def check(database: Database, objects: ObjectStore) -> ResultsCheck:
         listed = schema.file_run.c
         query = sa.select(listed.file, sa.func.sum(listed.rows)).group_by(listed.file)
         run_rows = {name: int(rows) for name, rows in connection.execute(query)}
-        unwritten = tuple(_unwritten(connection))
+        has_rows = sa.exists().where(is_same_run(schema.file_run, schema.run))
+        planned = sa.select(*key_columns(schema.run)).where(schema.run.c.planned > 0, ~has_rows)
+        rows_of_key = connection.execute(planned.order_by(*key_columns(schema.run)))
+        unwritten = tuple(RunKey(*row) for row in rows_of_key)
     problems = _compare_rows(files, run_rows)
     for file in files:
         try:
@@ -96,14 +106,6 @@ def remove_damaged(database: Database, damaged: Sequence[DamagedFile]) -> list[R
         runs = manifest.runs_of(connection, removed)
         manifest.remove(connection, [file.name for file in removed])
     return runs
-
-
-def _unwritten(connection: Connection) -> Iterator[RunKey]:
-    has_rows = sa.exists().where(is_same_run(schema.file_run, schema.run))
-    columns = key_columns(schema.run)
-    query = sa.select(*columns).where(schema.run.c.planned > 0, ~has_rows).order_by(*columns)
-    for row in connection.execute(query):
-        yield RunKey(*row)
 
 
 def _compare_rows(files: Sequence[ManifestFile], run_rows: dict[str, int]) -> dict[str, str]:
