@@ -24,6 +24,11 @@ def put(objects: ObjectStore, name: str, content: bytes) -> CheckedObject:
     return CheckedObject(name, hashlib.sha256(content).hexdigest(), len(content))
 
 
+@pytest.fixture
+def s3(bucket: tuple[str, dict[str, str]]) -> ObjectStore:
+    return open_objects(*bucket)
+
+
 class NotedStore(FolderStore):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -88,11 +93,10 @@ def test_a_missing_object_is_damage(
 
 
 def test_least_recently_used_copies_go_first(
-    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+    s3: ObjectStore, tmp_path: Path, open_cache: Opener
 ) -> None:
-    objects = open_objects(*bucket)
-    one, two, three = (put(objects, f"a/{number}", b"%d" % number * 10) for number in range(3))
-    cache = open_cache(objects, tmp_path, limit_bytes=25)
+    one, two, three = (put(s3, f"a/{number}", b"%d" % number * 10) for number in range(3))
+    cache = open_cache(s3, tmp_path, limit_bytes=25)
     for wanted in (one, two, one, three):
         with cache.open_files([wanted]):
             pass
@@ -101,12 +105,9 @@ def test_least_recently_used_copies_go_first(
     assert copies(tmp_path) == ["a~2"]
 
 
-def test_copies_in_use_stay(
-    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
-) -> None:
-    objects = open_objects(*bucket)
-    wanted = [put(objects, f"a/{number}", b"%d" % number * 10) for number in range(4)]
-    cache = open_cache(objects, tmp_path, limit_bytes=10)
+def test_copies_in_use_stay(s3: ObjectStore, tmp_path: Path, open_cache: Opener) -> None:
+    wanted = [put(s3, f"a/{number}", b"%d" % number * 10) for number in range(4)]
+    cache = open_cache(s3, tmp_path, limit_bytes=10)
     with cache.open_files(wanted[:3]) as files:
         with cache.open_files([wanted[3]]):
             pass
@@ -115,28 +116,24 @@ def test_copies_in_use_stay(
 
 
 def test_a_later_process_begins_without_copies(
-    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
+    s3: ObjectStore, tmp_path: Path, open_cache: Opener
 ) -> None:
-    objects = open_objects(*bucket)
-    wanted = put(objects, "a/b", b"good")
-    first = open_cache(objects, tmp_path)
+    wanted = put(s3, "a/b", b"good")
+    first = open_cache(s3, tmp_path)
     with first.open_files([wanted]) as files:
         files["a/b"].write_bytes(b"dab")
     first.close()
-    later = open_cache(objects, tmp_path)
+    later = open_cache(s3, tmp_path)
     assert copies(tmp_path) == []
     with later.open_files([wanted]) as files:
         assert files["a/b"].read_bytes() == b"good"
 
 
-def test_processes_share_no_folder(
-    bucket: tuple[str, dict[str, str]], tmp_path: Path, open_cache: Opener
-) -> None:
-    objects = open_objects(*bucket)
-    wanted = put(objects, "a/b", b"1")
+def test_processes_share_no_folder(s3: ObjectStore, tmp_path: Path, open_cache: Opener) -> None:
+    wanted = put(s3, "a/b", b"1")
     with (
-        open_cache(objects, tmp_path).open_files([wanted]) as ones,
-        open_cache(objects, tmp_path).open_files([wanted]) as others,
+        open_cache(s3, tmp_path).open_files([wanted]) as ones,
+        open_cache(s3, tmp_path).open_files([wanted]) as others,
     ):
         assert ones != others
 

@@ -18,7 +18,6 @@ from stored_results import (
     run,
 )
 
-from ciguard.serve.batch_writer import WriterOverloaded
 from ciguard.serve.objects import FolderStore, ObjectStore, StorageError, StorageFull
 from ciguard.serve.results import writer
 from ciguard.serve.results.manifest import FilesReplaced
@@ -127,12 +126,6 @@ def test_a_file_is_not_listed_long_after_it_was_put(
     with pytest.raises(FilesReplaced, match="the clock has jumped"):
         results.writer.write([run(1, [row("a")])])
     assert files(results) == []
-
-
-def test_a_closed_writer_says_so(results: Results) -> None:
-    results.writer.close()
-    with pytest.raises(WriterOverloaded):
-        results.writer.write([run(1, [row("a")])])
 
 
 def test_strange_texts_and_numbers_are_stored(results: Results) -> None:

@@ -19,14 +19,6 @@ from ciguard.serve.state import migrations
 from ciguard.serve.state.database import REVISION, Database, migrate, now_ms, open_database
 from ciguard.serve.state.schema import METADATA, lane, repository
 
-
-def test_migrations_make_the_tables_that_the_program_uses(database: Database) -> None:
-    with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, METADATA) == []
-        assert context.get_current_revision() == REVISION
-
-
 REVISIONS = sorted(
     path.name[:4] for path in Path(migrations.__file__).parent.glob("versions/[0-9]*.py")
 )
@@ -71,15 +63,6 @@ def test_tables_of_each_earlier_version_are_brought_up_to_date(
             assert connection.execute(shown).one() == ("red", 1)
     again.close()
     assert len(rows) >= len(REVISIONS)
-
-
-def test_a_second_start_changes_nothing(database_url: str, database: Database) -> None:
-    with database.write() as connection:
-        connection.execute(lane.insert().values(key="a", worker="w", until_ms=1))
-    again = open_database(database_url)
-    with again.read() as connection:
-        assert connection.execute(sa.select(lane.c.key)).scalars().all() == ["a"]
-    again.close()
 
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:

@@ -81,6 +81,8 @@ def test_what_github_answers_now_is_written_whole(connection: Connection) -> Non
 
 def test_removed_repositories_are_found_by_nobody_but_prune(connection: Connection) -> None:
     repositories.remove_installation(connection, 8)
+    repositories.delete(connection, 1)  # an active one stays
+    assert repositories.get(connection, 1) == ONE
     assert repositories.removed(connection) == ()
     repositories.remove_installation(connection, 9)
     assert repositories.active(connection) == ()
@@ -121,11 +123,6 @@ def test_red_repositories_are_first_over_all_pages(connection: Connection) -> No
     assert found == [5, 2, 3, 4, 1]
     shown = run_rows.base_runs(connection, history)
     assert {number: run.key.run_id for number, run in shown.items()} == {1: 4, 2: 6, 4: 8, 5: 9}
-
-
-def test_an_active_repository_is_not_deleted(connection: Connection) -> None:
-    repositories.delete(connection, 1)
-    assert repositories.get(connection, 1) == ONE
 
 
 @pytest.mark.parametrize(

@@ -188,15 +188,6 @@ def test_sweep_deletes_what_no_reader_can_be_at(database: Database, objects: Fol
     assert stored_runs(store) == list(range(1, 8))
 
 
-def test_write_is_refused_where_another_version_is_current(
-    database: Database, objects: FolderStore
-) -> None:
-    store = ObjectHistory(database, objects, 11)
-    add(database, objects, 1)
-    assert not store.write(b"other", StoredBytes(None, "0"))
-    assert stored_runs(store) == [1]
-
-
 def test_history_of_a_removed_repository_is_deleted(
     database: Database, objects: FolderStore
 ) -> None:

@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from stored_results import opened_results
 
 from ciguard.serve import raw_archives
-from ciguard.serve.github_clients import GitHubClients
-from ciguard.serve.object_cache import ObjectCache
-from ciguard.serve.objects import FolderStore
-from ciguard.serve.results.compaction import Compactor
-from ciguard.serve.service import Service
-from ciguard.serve.settings import Settings
 from ciguard.serve.state import claim_rows, repositories, schema, tokens
 from ciguard.serve.state.claim_rows import PlanKey
-from ciguard.serve.state.database import open_database
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work.worker_process import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ciguard.serve.service import Service
+
 DAY_MS = 86_400_000
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ciguard.db'}"
-
-
-@pytest.fixture
-def keeping(settings: Settings, database_url: str, tmp_path: Path) -> Iterator[Housekeeping]:
-
-    objects = FolderStore(tmp_path / "objects")
-    with (
-        Service(settings, open_database(database_url), objects, GitHubClients(settings)) as service,
-        contextlib.closing(ObjectCache(objects, tmp_path / "cache")) as cache,
-        contextlib.closing(Compactor(service.database, objects, cache)) as compactor,
-    ):
-        yield Housekeeping(service, cache, compactor)
+def keeping(service: Service, tmp_path: Path) -> Iterator[Housekeeping]:
+    with opened_results(service.database, service.objects, tmp_path / "cache") as results:
+        yield Housekeeping(service, results.cache, results.compactor)
 
 
 def made_older(service: Service, table: sa.Table, column: str, days: float) -> None:
