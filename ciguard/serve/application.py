@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 import sqlalchemy as sa
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+from sqlalchemy.engine import Connection
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
@@ -30,6 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ciguard import __version__
 from ciguard.codec.unpack_limits import PUSH_BYTES
 from ciguard.errors import RemoteError
+from ciguard.render.pages import VERDICTS
 from ciguard.serve import webhooks
 from ciguard.serve.api.routes import MEDIA_TYPE, RECORDS, problem, routes
 from ciguard.serve.batch_writer import BatchWriter
@@ -39,21 +42,12 @@ from ciguard.serve.pages.page_formats import error_page
 from ciguard.serve.pages.page_routes import no_page_endpoint
 from ciguard.serve.pages.viewers import FORWARDED, is_from
 from ciguard.serve.request_threads import THREADS, Late, RequestThreads, answer_in
+from ciguard.serve.results.read_model import ReadModel
+from ciguard.serve.service import Service
 from ciguard.serve.state import pauses, repositories, schema, work_list
 from ciguard.serve.state.database import after_ms, has_current_tables
 from ciguard.serve.state.run_key import is_same_run
-from ciguard.serve.state.run_rows import VERDICTS
 from ciguard.serve.state.work_list import WorkState
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-
-    from prometheus_client import Metric
-    from sqlalchemy.engine import Connection
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from ciguard.serve.results.read_model import ReadModel
-    from ciguard.serve.service import Service
 
 RECENT_S: Final = 3600.0
 _WORK: Final = schema.work.c

@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from typing import Final
@@ -32,24 +33,13 @@ from ciguard.errors import RemoteError
 from ciguard.github.models import Webhook, WorkflowRun
 from ciguard.serve.batch_writer import BatchWriter
 from ciguard.serve.request_threads import DEADLINE_S
+from ciguard.serve.service import Service
 from ciguard.serve.state import repositories, schema, work_list
-from ciguard.serve.state.database import engine_insert, is_older, now_ms
+from ciguard.serve.state.database import Database, engine_insert, is_older, now_ms
 from ciguard.serve.state.repositories import Repository, RepositoryState
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.schema import storable
 from ciguard.serve.state.work_list import NewWork, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pydantic import SecretStr
-    from sqlalchemy.engine import Connection
-    from starlette.requests import Request
-
-    from ciguard.github.models import WorkflowRun
-    from ciguard.serve.batch_writer import BatchWriter
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.database import Database
 
 
 @dataclass(frozen=True, slots=True)

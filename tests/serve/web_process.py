@@ -7,14 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from conftest import clean_environment
 from fakegithub.deliveries import WEBHOOK_SECRET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 DEADLINE_S: Final = 30.0
 

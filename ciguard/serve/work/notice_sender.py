@@ -12,6 +12,7 @@ from ciguard.errors import CiguardError, RemoteError
 from ciguard.report.publish import upsert_issue
 from ciguard.serve.service import Service
 from ciguard.serve.state import notices, repositories
+from ciguard.serve.state.notices import Notice
 from ciguard.serve.webhooks import sign
 from ciguard.serve.work import notice_view
 

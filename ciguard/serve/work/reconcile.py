@@ -25,10 +25,12 @@ from ciguard.github.models import WorkflowRun
 from ciguard.github.run_client import completed_runs
 from ciguard.history.daemon_thread import in_thread
 from ciguard.history.file import VALUES_PER_KEY
-from ciguard.serve.github_clients import refusal_of
+from ciguard.serve.github_clients import App, Installation, refusal_of
+from ciguard.serve.service import Service
 from ciguard.serve.state import lanes, pauses, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.webhooks import all_attempts, has_received, latest_attempt
 from ciguard.serve.work.worker import LaneLease
 from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts

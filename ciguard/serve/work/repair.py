@@ -7,11 +7,10 @@ artifacts that GitHub still has, else from their stored archives.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.stores import load
@@ -24,13 +23,6 @@ from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.state import run_rows, schema, work_list
 from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey, is_same_run, key_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ciguard.serve.objects import ObjectStore
-    from ciguard.serve.results.manifest import ManifestFile
-    from ciguard.serve.state.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from ciguard.serve.objects import check_conditional_puts
 from ciguard.serve.results.compaction import FAILED_S, Compactor, drop_repository, sweep
 from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.writer import ResultsWriter
+from ciguard.serve.service import Service
 from ciguard.serve.state import claim_rows, repositories, work_list
 from ciguard.serve.state.database import read_clock_ms
 from ciguard.serve.work.judge_job import JudgeJob

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,9 +24,6 @@ from ciguard.serve.api.routes import (
 )
 from ciguard.serve.history_objects import ObjectHistory
 from ciguard.serve.state import repositories
-
-if TYPE_CHECKING:
-    import httpx
 
 CONTENT: Final = history_codec.encode(history_codec.empty())
 CALLERS: Final = ("nobody", "own token", "own job", "other token", "other job")

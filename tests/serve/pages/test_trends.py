@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,16 +15,13 @@ from serve.pages.conftest import INSIDERS, client_of, opened_site
 from serve.pages.filled import HOSTILE, MINUTE_MS, Site, make_run
 from stored_results import compact_all, row
 
-from ciguard.serve.pages.charts import HEADROOM, charted_runs, draw_runs, find_trends
+from ciguard.render.charts import HEADROOM, draw_runs
+from ciguard.render.pages import RunRow, RunSuiteRow
+from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve.pages.repository_page import MIN_SPREAD, ShardUse, overrun_risk, shard_uses
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.repositories import Repository
-from ciguard.serve.state.run_rows import RunRow, RunSuiteRow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SLOW: Final = Repository(15, "octo-org/slow", is_private=False, default_branch="main")
 RUNS, FLAT = 45, 20  # after the flat ones, each run takes 3 % longer

@@ -30,16 +30,11 @@ from ciguard.serve.results import manifest, read_model
 from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
 from ciguard.serve.results.flaky_tests import MAX_RESULTS, Coverage, choose_runs
 from ciguard.serve.results.manifest import ManifestFile
-from ciguard.serve.results.parquet_columns import DAY_MS, Kind
+from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import ResultFilters, parse_filters
 from ciguard.serve.results.read_model import CasePage, CaseSums
 from ciguard.serve.state.database import open_database
 from ciguard.serve.state.run_rows import CommitRun
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.serve.results.manifest import ManifestFile
 
 RUN = run(
     1,

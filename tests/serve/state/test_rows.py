@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from ciguard.serve import webhooks
 from ciguard.serve.history_objects import HistoryRow, current_row, current_rows, replace_row
 from ciguard.serve.state import repositories, schema, sessions, tokens
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.schema import token as table
 from ciguard.serve.state.sessions import Session
 from ciguard.serve.webhooks import Delivery

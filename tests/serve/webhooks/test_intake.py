@@ -13,16 +13,11 @@ from fakegithub.deliveries import PATH, FakeDelivery, workflow_run
 from httpx import Client
 from serve.webhooks.conftest import Send
 
+from ciguard.serve.service import Service
 from ciguard.serve.state import repositories, schema
+from ciguard.serve.state.repositories import Repository
 from ciguard.serve.webhooks import BODY_BYTES, has_received
 from ciguard.serve.work.reconcile import RECONCILED
-
-if TYPE_CHECKING:
-    from httpx import Client
-    from serve.webhooks.conftest import Send
-
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.repositories import Repository
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 RECORDED = Path(__file__).parents[2] / "samples/recorded/webhooks"

@@ -11,17 +11,12 @@ import sqlalchemy as sa
 from stored_results import opened_results
 
 from ciguard.serve import raw_archives
+from ciguard.serve.service import Service
 from ciguard.serve.state import claim_rows, repositories, schema, tokens
 from ciguard.serve.state.claim_rows import PlanKey
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work.worker_process import ARTIFACT_DAYS, CLAIM_DAYS, REMOVED_DAYS, Housekeeping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ciguard.serve.service import Service
 
 DAY_MS = 86_400_000
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -34,6 +34,7 @@ from ciguard.serve.objects import open_objects
 from ciguard.serve.service import Service
 from ciguard.serve.settings import Settings, read_settings
 from ciguard.serve.state import lanes, pauses, repositories, schema, work_list
+from ciguard.serve.state.database import Database
 from ciguard.serve.webhooks import Delivery
 from ciguard.serve.work import reconcile as reconcile_module
 from ciguard.serve.work.reconcile import LANE, Reconciler, backfill, reconcile
