@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ciguard.audit.rules.base import WorkflowFile
 from ciguard.guard.diagnosis import DEFAULT_LIMIT_S
 from ciguard.workflow.conditions import runs_after_skip
 from ciguard.workflow.matrix import texts_of
 from ciguard.workflow.yaml_values import get, jobs_of, steps_of, triggers_of
-
-if TYPE_CHECKING:
-    from ciguard.audit.rules.base import WorkflowFile
 
 _MAX_DEPTH: Final = 4  # of workflows that call one another
 _EXPRESSION: Final = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)

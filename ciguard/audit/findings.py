@@ -15,24 +15,23 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
+from ciguard.audit.filters.base import Evaluator
 from ciguard.audit.filters.expression import (
     And,
+    Expression,
     Not,
     Or,
     Selection,
     Term,
+    TestSet,
     positions_in,
     terms,
     without_exclusions,
 )
 from ciguard.audit.shard_filters import HandMatrix, ShardFilter, is_placeholder, wrap
 from ciguard.model.plan import OrphanReason
-
-if TYPE_CHECKING:
-    from ciguard.audit.filters.base import Evaluator
-    from ciguard.audit.filters.expression import Expression, TestSet
 
 MissingReason = Literal["outside_projects", "common_filter", "label", "not_requested"]
 OverlapKind = Literal["equal", "contained", "overlapping"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -29,20 +29,18 @@ from ciguard.audit.repository_runs import (
     is_run_wide,
     read_workflow,
 )
+from ciguard.audit.rules.base import WorkflowFile
 from ciguard.errors import InputError, NothingToDo
 from ciguard.github.api_errors import Forbidden, GitHubError
 from ciguard.github.capabilities import repository_facts, required_checks
 from ciguard.github.client import GitHub
 from ciguard.github.contents import CommitTree
 from ciguard.github.models import RunJob, WorkflowRun
+from ciguard.github.repository_ref import RepositoryRef
 from ciguard.github.response_cache import CacheFolder, CallBudget, CallLimitReached, ResponseCache
 from ciguard.github.run_client import RunClient, as_job, completed_runs
+from ciguard.model.jobs import Job
 from ciguard.sources.inputs import RETRY_POLICY, TIMEOUT_S
-
-if TYPE_CHECKING:
-    from ciguard.audit.rules.base import WorkflowFile
-    from ciguard.github.repository_ref import RepositoryRef
-    from ciguard.model.jobs import Job
 
 T = TypeVar("T")
 

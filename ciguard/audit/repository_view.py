@@ -6,31 +6,30 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from ciguard.audit.next_step import as_section
+from ciguard.audit.next_step import NextStep, as_section
+from ciguard.audit.repository_runs import RepositoryRuns, Unread
 from ciguard.audit.rule_table import RULES, RUN_RULES, RepositoryAudit, Rule
+from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.document import (
+    Block,
     Bullets,
     Code,
+    Content,
     Facts,
     Headline,
     Item,
     Link,
     Paragraph,
     Section,
+    Span,
     join,
     plain,
 )
 from ciguard.text import count_of
 from ciguard.workflow.rewrite import is_moved
-
-if TYPE_CHECKING:
-    from ciguard.audit.next_step import NextStep
-    from ciguard.audit.repository_runs import RepositoryRuns, Unread
-    from ciguard.audit.rules.base import Evidence, RuleFinding
-    from ciguard.document import Block, Content, Span
 
 SCHEMA: Final = 1
 NAME_WIDTH: Final = 80

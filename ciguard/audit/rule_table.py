@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from ciguard.audit.repository_runs import RepositoryRuns
 from ciguard.audit.rules import (
     aggregation_green_on_loss,
     imbalanced_matrix,
@@ -19,10 +20,7 @@ from ciguard.audit.rules import (
     retries_hide_flaky_tests,
     shard_died_at_limit,
 )
-
-if TYPE_CHECKING:
-    from ciguard.audit.repository_runs import RepositoryRuns
-    from ciguard.audit.rules.base import RuleFinding, WorkflowFile
+from ciguard.audit.rules.base import RuleFinding, WorkflowFile
 
 
 class Rule(Protocol):

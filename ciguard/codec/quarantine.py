@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -32,9 +32,7 @@ from pydantic import (
 )
 
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import UnitKey
+from ciguard.model import UnitKey
 
 FILE: Final = "quarantine.toml"
 MAX_PERIOD: Final = timedelta(days=30)  # then a person must renew the entry or fix the tests

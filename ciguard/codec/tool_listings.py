@@ -12,15 +12,13 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec import inventory_file
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.unpack_limits import gunzip, read_limited
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.model import UnitKey
+from ciguard.model import UnitKey
 
 _DOTNET_HEAD: Final = "The following Tests are available:"
 _PYTEST_COUNT: Final = re.compile(

@@ -5,31 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from ciguard.compare.baseline_matrix import BaselineInfo
 from ciguard.compare.jobs import STOPPED, JobChange, JobsComparison
+from ciguard.compare.leaks import Leak
+from ciguard.compare.legs import Cost, IncompleteReason, LegChange, LostUnits, Total, TotalName
 from ciguard.compare.log_comparison import Caveat, FailureCount, LogComparison
-from ciguard.compare.measure_changes import NO_GPU_MEMORY
-from ciguard.compare.metric_changes import NO_METRICS, NO_NEIGHBOURS
-from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
+from ciguard.compare.measure_changes import NO_GPU_MEMORY, CaseChange, MeasureVerdict
+from ciguard.compare.metric_changes import (
+    NO_METRICS,
+    NO_NEIGHBOURS,
+    ConditionChange,
+    Metrics,
+    Neighbours,
+)
+from ciguard.compare.run_columns import RunInfo
+from ciguard.compare.series import SeriesChange
+from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM, Tier
 from ciguard.compare.steps_and_artifacts import NO_ARTIFACTS, NO_STEPS, ArtifactChanges, StepChanges
 from ciguard.compare.suite_speed import NO_SUITE_SPEED, SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, Transition, TransitionKind
 from ciguard.errors import ExitCode
+from ciguard.logs.values import Place
 from ciguard.model import FAIL_CONDITIONS, MEMORY_ENDINGS, Ending, FailCondition, Record
 from ciguard.model.moved_units import count_moved_blocks
 from ciguard.model.record import newest_by_shard
-
-if TYPE_CHECKING:
-    from ciguard.compare.baseline_matrix import BaselineInfo
-    from ciguard.compare.leaks import Leak
-    from ciguard.compare.legs import Cost, IncompleteReason, LegChange, LostUnits, Total, TotalName
-    from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
-    from ciguard.compare.metric_changes import ConditionChange, Metrics, Neighbours
-    from ciguard.compare.run_columns import RunInfo
-    from ciguard.compare.series import SeriesChange
-    from ciguard.compare.statistics import Tier
-    from ciguard.logs.values import Place
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ciguard.compare.comparison import Comparison, Note, with_state
 from ciguard.compare.json import read_document
 from ciguard.compare.measure_changes import MeasureVerdict, classify_measure
+from ciguard.compare.statistics import Tier
 from ciguard.errors import InputError
 from ciguard.model import CaseKey
 from ciguard.text import one_line
-
-if TYPE_CHECKING:
-    from ciguard.compare.statistics import Tier
 
 MAX_BYTES: Final = 1 << 24  # 80 suspects take a few KiB
 REGRESSION_VERDICTS: Final = ("slower", "more memory")

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from ciguard.compare.log_comparison import LogComparison
 from ciguard.compare.run_columns import Run, RunInfo, RunLeg
 from ciguard.compare.steps_and_artifacts import (
     NO_ARTIFACTS,
     NO_STEPS,
+    ArtifactChanges,
+    StepChanges,
     compare_artifacts,
     compare_steps,
     last_jobs,
     pair_by_name,
     replace_commits,
 )
+from ciguard.model import Ending, FailCondition
+from ciguard.model.jobs import Job, RunArtifact
 from ciguard.model.shard_names import ends_with
-
-if TYPE_CHECKING:
-    from ciguard.compare.log_comparison import LogComparison
-    from ciguard.compare.steps_and_artifacts import ArtifactChanges, StepChanges
-    from ciguard.model import Ending, FailCondition
-    from ciguard.model.jobs import Job, RunArtifact
 
 JobTransition = Literal[
     "unblocked",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -35,15 +35,13 @@ from ciguard.compare import (
     whose,
 )
 from ciguard.compare.comparison import Comparison
+from ciguard.compare.jobs import JobsComparison
+from ciguard.compare.log_comparison import LogComparison
 from ciguard.compare.log_view import logs_headline
 from ciguard.compare.wording import headline, jobs_headline
 from ciguard.errors import InputError
 from ciguard.logs import pattern_table, values
 from ciguard.model import CaseKey, UnitKey, machine_use
-
-if TYPE_CHECKING:
-    from ciguard.compare.jobs import JobsComparison
-    from ciguard.compare.log_comparison import LogComparison
 
 T = TypeVar("T")
 

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard import document as doc
+from ciguard.compare.comparison import State
+from ciguard.compare.log_comparison import (
+    Caveat,
+    ComparedPair,
+    FailureCount,
+    KeyDifference,
+    LogComparison,
+    LogSide,
+    LogState,
+    Pairing,
+    ValuePair,
+)
 from ciguard.compare.metric_changes import VERDICTS, Neighbours, violation_text
 from ciguard.compare.series import MIN_SHOWN, series_section
 from ciguard.document import (
@@ -24,24 +36,10 @@ from ciguard.document import (
     identifier,
 )
 from ciguard.logs.process_logs import SOURCE
+from ciguard.logs.values import LogValue, Place
 from ciguard.model import MEMORY_ENDINGS, Ending
 from ciguard.render.changes import amount_text, exact_change
 from ciguard.text import count_of, name_some
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import State
-    from ciguard.compare.log_comparison import (
-        Caveat,
-        ComparedPair,
-        FailureCount,
-        KeyDifference,
-        LogComparison,
-        LogSide,
-        LogState,
-        Pairing,
-        ValuePair,
-    )
-    from ciguard.logs.values import LogValue, Place
 
 # By state of a comparison of runs, jobs or logs; any other state is neutral.
 PAGE_STATES: Final[Mapping[State | LogState, doc.State]] = {

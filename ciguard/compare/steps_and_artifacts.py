@@ -11,16 +11,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-from ciguard.document import Cell, Code, Column, Details, Paragraph, Section, Table
+from ciguard.document import (
+    Block,
+    Cell,
+    Code,
+    Column,
+    Content,
+    Details,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
 from ciguard.model.jobs import Job, RunArtifact, Step, last_attempts
 from ciguard.render.changes import exact_change
 from ciguard.text import count_of, duration, size
-
-if TYPE_CHECKING:
-    from ciguard.document import Block, Content, Row
-
 
 T = TypeVar("T")
 

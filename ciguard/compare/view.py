@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import isclose
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard import document as doc
 from ciguard.compare import wording as words
+from ciguard.compare.comparison import Comparison
+from ciguard.compare.jobs import JobChange, JobsComparison
+from ciguard.compare.legs import LegChange, LostUnits
 from ciguard.compare.log_comparison import LogSide
 from ciguard.compare.log_view import (
     PAGE_STATES,
@@ -27,6 +30,7 @@ from ciguard.compare.measure_changes import (
 from ciguard.compare.metric_changes import (
     DIFFERENT,
     MetricChange,
+    MetricCount,
     metric_change_text,
     metric_text,
     metric_verdict,
@@ -34,21 +38,26 @@ from ciguard.compare.metric_changes import (
 )
 from ciguard.compare.series import series_section, series_title
 from ciguard.compare.steps_and_artifacts import artifacts_section, steps_section
+from ciguard.compare.transitions import Transition
 from ciguard.compare.wording import as_sentence, headline
 from ciguard.document import (
+    Block,
     Bullets,
     Cell,
     Code,
     Column,
+    Content,
     Details,
     Facts,
     Item,
     Link,
     Paragraph,
+    Row,
     Section,
     Table,
     identifier,
 )
+from ciguard.model import CaseKey
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.variant_groups import (
     fingerprint,
@@ -57,15 +66,6 @@ from ciguard.render.variant_groups import (
     name_combinations,
 )
 from ciguard.text import case_name, count_of, distinct_lines, duration, size, whole_name
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.jobs import JobChange, JobsComparison
-    from ciguard.compare.legs import LegChange, LostUnits
-    from ciguard.compare.metric_changes import MetricCount
-    from ciguard.compare.transitions import Transition
-    from ciguard.document import Block, Content, Row
-    from ciguard.model import CaseKey
 
 # The section of a measure: name, title, and `drop` (see `Section`).
 MEASURES: Final[dict[Measure, tuple[str, str, int]]] = {

@@ -9,31 +9,28 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
+from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
+from ciguard.compare.comparison import Comparison, Note, NoteKind, UnjudgedReason
+from ciguard.compare.jobs import JobChange, JobsComparison
+from ciguard.compare.leaks import Leak
+from ciguard.compare.legs import Cost, IncompleteReason, LegChange, LostUnits, Total, TotalName
 from ciguard.compare.log_view import logs_text
 from ciguard.compare.measure_changes import MEASURE_NOUN, NO_GPU_MEMORY, CaseChange, MeasureVerdict
 from ciguard.compare.metric_changes import conditions_text, verdicts_text
+from ciguard.compare.run_columns import RunInfo
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, Tier
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
 from ciguard.compare.suite_speed import SuiteSpeed
 from ciguard.compare.transitions import WORSE_KINDS, CaseState, Transition, TransitionKind
 from ciguard.history.file import VALUES_PER_KEY
+from ciguard.model import Ending
 from ciguard.render.changes import estimated_change, exact_change, relative_change
 from ciguard.render.machine_view import slowdown_text
 from ciguard.render.notes import fill, name_shards
 from ciguard.text import case_name, count_of, duration, one_line, price, size
-
-if TYPE_CHECKING:
-    from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
-    from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
-    from ciguard.compare.comparison import Comparison, Note, NoteKind, UnjudgedReason
-    from ciguard.compare.jobs import JobChange, JobsComparison
-    from ciguard.compare.leaks import Leak
-    from ciguard.compare.legs import Cost, IncompleteReason, LegChange, LostUnits, Total, TotalName
-    from ciguard.compare.run_columns import RunInfo
-    from ciguard.model import Ending
-
 
 LEAK_TIER_TEXT: Final[dict[Tier, str]] = {
     "confirmed": "confirmed leak",

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ciguard.document import Block, Content, Facts, Listing, Paragraph, Section
 from ciguard.text import count_of
+from ciguard.workflow.aggregation import UndetectedSkip
 from ciguard.workflow.check_names import names_check, unexpanded_name
 from ciguard.workflow.conditions import evaluate, runs_on_push
 from ciguard.workflow.yaml_values import get, jobs_of
-
-if TYPE_CHECKING:
-    from ciguard.workflow.aggregation import UndetectedSkip
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1

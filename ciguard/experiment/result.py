@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from ciguard.experiment.measurement import CPU, GPU, WALL, Measurement, Metric
 from ciguard.experiment.paired_test import MIN_PAIRS, Row, Series, evaluate_rows
 from ciguard.experiment.schedule import Design, Step, final_alpha, interim_analyses, steps
-
-if TYPE_CHECKING:
-    from ciguard.model import CaseKey, Outcome
+from ciguard.model import CaseKey, Outcome
 
 Verdict = Literal[
     "faster",

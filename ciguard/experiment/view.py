@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.document import (
+    Block,
     Bullets,
     Code,
     Column,
+    Content,
     Facts,
     Headline,
     Item,
@@ -21,19 +23,24 @@ from ciguard.document import (
     Table,
     identifier,
 )
+from ciguard.document import Row as Cells
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
 from ciguard.experiment.commit_test import key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL, Measurement, Metric
-from ciguard.experiment.result import Experiment, RowVerdict, external_cpu_ratio, row_verdict
+from ciguard.experiment.paired_test import Row
+from ciguard.experiment.result import (
+    CpuAnswer,
+    Exclusion,
+    Experiment,
+    RowVerdict,
+    StopReason,
+    Unpaired,
+    external_cpu_ratio,
+    row_verdict,
+)
 from ciguard.experiment.schedule import ALPHA, Design, Step
 from ciguard.render.changes import amount_text, estimated_change
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size
-
-if TYPE_CHECKING:
-    from ciguard.document import Block, Content
-    from ciguard.document import Row as Cells
-    from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import CpuAnswer, Exclusion, StopReason, Unpaired
 
 MAX_NAMED: Final = 3  # named metrics that only one arm has, or that changed
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, during the experiment

@@ -10,10 +10,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
+from ciguard.compare.comparison import Comparison
+from ciguard.compare.run_columns import Run
 from ciguard.compare.transitions import CaseState, case_state, past_of
 from ciguard.compare.whose import Answer, PastRun, advice_text, evidence_text, rate_text
 from ciguard.compare.wording import headline
@@ -26,6 +28,7 @@ from ciguard.history.file import CODE_NAMES, History, Values
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.model import Result
+from ciguard.render.links import Links
 from ciguard.report.answer import (
     COUNTED,
     answers_of,
@@ -37,11 +40,6 @@ from ciguard.report.answer import (
 )
 from ciguard.report.view import ReportData, first_line
 from ciguard.text import case_name, count_of, duration, name_some, one_line, size, unit_name
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.run_columns import Run
-    from ciguard.render.links import Links
 
 MAX_TESTS: Final = 20
 MAX_NAMED: Final = 10  # tests of an error, runs of a test

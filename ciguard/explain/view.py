@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.document import Block, Bullets, Code, Headline, Item, Paragraph, Section, identifier
+from ciguard.explain.explanation import Explanation
 from ciguard.render.plaintext import as_text
 from ciguard.text import spell_out
-
-if TYPE_CHECKING:
-    from ciguard.explain.explanation import Explanation
 
 SCHEMA: Final = 1
 MAX_BYTES: Final = 12_000  # below 4,000 tokens, of which each has 3 bytes or more

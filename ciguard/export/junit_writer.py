@@ -12,18 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from xml.etree import ElementTree as ET
 
 from ciguard.guard.github_facts import RunFacts, select_of_run
+from ciguard.guard.verdict import Verdict
 from ciguard.guard.wording import note_text
 from ciguard.model import CaseKey, Plan, Record, Result
 from ciguard.model.attempts import record_units, severity
 from ciguard.model.plan import repository_path
 from ciguard.run.frameworks.registry import framework
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from ciguard.github.api_errors import GitHubError
+from ciguard.github.client import GitHub
 from ciguard.github.models import Content, GitHubJson
-
-if TYPE_CHECKING:
-    from ciguard.github.client import GitHub
 
 MAX_ENTRIES: Final = 1_000  # entries of a folder; GitHub cuts longer lists without a sign
 MAX_BYTES: Final = 1_000_000  # of a file by the contents API; larger files are read as blobs

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.headline import headline
+from ciguard.guard.verdict import FailureGroup, Finding, Verdict
 from ciguard.guard.view import FailedTest, describe_result, failure_kind, group_by_test
 from ciguard.guard.wording import finding_message
 from ciguard.model import Result, Suite, UnitKey, repository_path
 from ciguard.render.notes import name_shards
 from ciguard.text import name_some, one_line, unit_name
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import FailureGroup, Finding, Verdict
 
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
 _CHARS: Final = 400  # of a test's message; GitHub takes 64 KB, too much to read in a margin

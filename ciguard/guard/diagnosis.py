@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
@@ -23,14 +23,12 @@ from ciguard.guard.log_patterns import (
     step_error,
 )
 from ciguard.logs.actions_patterns import valid_artifact_name
+from ciguard.model import Ending, Record, UnitKey
+from ciguard.model.jobs import Job
 from ciguard.model.machine_use import machine_use
 from ciguard.render.notes import Note
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
-
-if TYPE_CHECKING:
-    from ciguard.model import Ending, Record, UnitKey
-    from ciguard.model.jobs import Job
 
 # All values of "conclusion" in GitHub's REST API; any other word makes the ending unknown.
 CONCLUSIONS: Final = frozenset(

@@ -13,16 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count, zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.document import Code, Span, first_line, join, plain
 from ciguard.guard.verdict import Failure, FailureGroup, Hotspot
+from ciguard.model import Ending, Result, Suite, UnitKey
 from ciguard.render.variant_groups import fingerprint
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of, one_line, whole_name
-
-if TYPE_CHECKING:
-    from ciguard.model import Ending, Result, Suite, UnitKey
 
 HEAD_CHARS: Final = 200  # of a message: its exception is within them
 MIN_MESSAGE_CHARS: Final = 12  # a shorter part of a message is not shown

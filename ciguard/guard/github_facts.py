@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ciguard.errors import InputError, RemoteError
 from ciguard.guard.diagnosis import (
@@ -30,12 +30,10 @@ from ciguard.guard.legs import LegResult, explains_failure, is_idle, read_leg
 from ciguard.guard.log_patterns import endings_note, first_match
 from ciguard.guard.record_selection import Selection, is_undated, select
 from ciguard.guard.verdict import Finding, Level
+from ciguard.model import Plan, Record, Shard
 from ciguard.model.jobs import Job, last_attempt, last_attempts
 from ciguard.model.shard_names import ends_with
 from ciguard.render.notes import Note
-
-if TYPE_CHECKING:
-    from ciguard.model import Plan, Record, Shard
 
 T = TypeVar("T")
 

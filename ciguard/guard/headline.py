@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 from ciguard.guard.wording import finding_message
 from ciguard.model import MEMORY_ENDINGS
 from ciguard.model.plan import OF_LIST
@@ -13,9 +14,6 @@ from ciguard.model.probes import DEPENDENCES
 from ciguard.render.notes import name_shards
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Excused, Failure, Finding, Verdict
 
 MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
 # Findings of which one is named, and several are counted: their kinds, the last one that of their

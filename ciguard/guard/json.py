@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.guard.headline import headline
 from ciguard.guard.log_patterns import allocation_of
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
-    from ciguard.model import CaseKey, Result
-    from ciguard.model.machine_use import MachineUse
-    from ciguard.model.moved_units import MovedUnits
-    from ciguard.render.notes import Note
+from ciguard.guard.verdict import Excused, Failure, FailureGroup, Finding, Flaky, Leg, Verdict
+from ciguard.model import CaseKey, Result
+from ciguard.model.machine_use import MachineUse
+from ciguard.model.moved_units import MovedUnits
+from ciguard.render.notes import Note
 
 SCHEMA: Final = 2
 NO_ANSWERS: Final[Mapping[CaseKey, Any]] = MappingProxyType({})

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
 from ciguard.guard.diagnosis import (
+    JobEvidence,
     LegEnd,
     consistency,
     diagnose,
@@ -27,7 +28,18 @@ from ciguard.guard.diagnosis import (
 )
 from ciguard.guard.failure_groups import effective_ending
 from ciguard.guard.verdict import COUNTED, Finding, Leg, Level, Policy
-from ciguard.model import BAD_OUTCOMES, ENDINGS, UnitKey
+from ciguard.model import (
+    BAD_OUTCOMES,
+    ENDINGS,
+    Ending,
+    EventLine,
+    Plan,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Shard,
+    UnitKey,
+)
 from ciguard.model.attempts import UnitResult, classify_result, find_bystanders, record_units
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import NOT_MEASURED, leg_machine_use
@@ -35,10 +47,6 @@ from ciguard.model.probes import ended_in_try
 from ciguard.model.types import AFTER_TESTS_S
 from ciguard.render.notes import Note
 from ciguard.text import last_line, unit_name
-
-if TYPE_CHECKING:
-    from ciguard.guard.diagnosis import JobEvidence
-    from ciguard.model import Ending, EventLine, Plan, ProcessEndLine, ProcessLine, Record, Shard
 
 # Events with the reason why a unit has no result.
 MISSING_EVENTS: Final[tuple[str, ...]] = (

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec.quarantine import Entry, entry_of
 from ciguard.document import first_line
@@ -35,9 +35,17 @@ from ciguard.guard.legs import (
     read_leg,
 )
 from ciguard.guard.limits import check_limits
+from ciguard.guard.record_selection import Selection
 from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Level, Missing, Policy, Verdict
 from ciguard.model import Plan, Record, UnitKey
-from ciguard.model.attempts import STATUSES, classify_result, last_starts, record_units
+from ciguard.model.attempts import (
+    STATUSES,
+    Status,
+    UnitResult,
+    classify_result,
+    last_starts,
+    record_units,
+)
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.listings import with_listings
 from ciguard.model.moved_units import (
@@ -49,10 +57,6 @@ from ciguard.model.moved_units import (
 from ciguard.model.probes import Repeats, ended_in_try, repeats_of
 from ciguard.render.notes import Note
 from ciguard.text import MAX_NAMED, unit_name
-
-if TYPE_CHECKING:
-    from ciguard.guard.record_selection import Selection
-    from ciguard.model.attempts import Status, UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 # One value each for all units with this reason: lost shards may have 100,000 units.

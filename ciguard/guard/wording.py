@@ -12,17 +12,15 @@ Terms in its keys: an *orphan* is a test in no shard of a hand-written matrix. A
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.codec.coverage_file import WITH_BRANCHES, Coverage
+from ciguard.guard.verdict import Finding
 from ciguard.model.execution import WORDS as EXECUTION
+from ciguard.model.probes import Repeats
 from ciguard.render.notes import Note, Words, fill
 from ciguard.run.policy.repeats import MIN_REPEATS
 from ciguard.text import count_of, name_some, one_line
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Finding
-    from ciguard.model.probes import Repeats
 
 MAX_SHARDS_NAMED: Final = 40  # shards with the same finding; their keys are short
 LEFT_OUT: Final = "not read as test results"

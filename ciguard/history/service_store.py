@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx
 
@@ -20,10 +21,6 @@ from ciguard.history.file import DamagedHistory, NotAHistory, StoredBytes
 from ciguard.history.service_credentials import TOKEN_VARIABLE, Credentials, credentials, origin_of
 from ciguard.model.service_address import is_safe
 from ciguard.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 ANSWER_S: Final = 2.0  # until the first byte: connecting, and the service's own work
 DOWNLOAD_S: Final = 20.0  # of the whole file after that

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ciguard.document import Block, Column, Paragraph, Table
+from ciguard.history.file import History
 from ciguard.history.runs import UNDATED, HistoryRun
 from ciguard.text import count_of, one_line, size
-
-if TYPE_CHECKING:
-    from ciguard.history.file import History
 
 _COLUMNS: Final = (
     Column("run", "right"),

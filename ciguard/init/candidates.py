@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from ciguard import console
+from ciguard.config.file import Config
 from ciguard.errors import CiguardError, InputError
 from ciguard.init.generated_files import WORKFLOW_FILE, text_of
 from ciguard.init.move_in import read_workflows
@@ -23,9 +24,6 @@ from ciguard.workflow.movable_job import comment_jobs, find_movable_steps, short
 from ciguard.workflow.rewrite import is_moved
 from ciguard.workflow.test_commands import FoundStep, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, steps_of, triggers_of
-
-if TYPE_CHECKING:
-    from ciguard.config.file import Config
 
 MAX_CHOICES: Final = 5
 MAX_OTHERS: Final = 6  # as many as fit a screen of 24 lines

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import InputError
 from ciguard.init.toolchains import declares_tests, project_table, uses_poetry, uses_uv
+from ciguard.run.frameworks.base import Framework
 from ciguard.workflow.job_templates import quoted
-
-if TYPE_CHECKING:
-    from ciguard.run.frameworks.base import Framework
 
 
 @dataclass(frozen=True, slots=True)

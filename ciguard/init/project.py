@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import InputError
 from ciguard.init.languages import PROJECT_FILES, RECIPES, ProjectFolder, Recipe
@@ -29,10 +29,8 @@ from ciguard.init.toolchains import (
     steps_of,
 )
 from ciguard.init.workflow_files import StarterSuite
+from ciguard.run.frameworks.base import Framework
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from ciguard.run.frameworks.base import Framework
 
 # The files whose text is read; of all other files, only the name is used.
 DEPENDENCY_FILES: Final = (

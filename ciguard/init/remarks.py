@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.config.file import Config
 from ciguard.init.project import files_of
 from ciguard.model.jobs import MAX_FIRST_SHARDS, first_shards_of_each
+from ciguard.run.frameworks.base import Framework
 from ciguard.text import count_of
 from ciguard.workflow.aggregation import NAMED_NEED, find_aggregations, guarded_jobs
 from ciguard.workflow.conditions import runs_on_push
@@ -27,10 +29,6 @@ from ciguard.workflow.test_commands import (
     step_script,
 )
 from ciguard.workflow.yaml_values import needs_of, run_defaults_of, steps_of, triggers_of
-
-if TYPE_CHECKING:
-    from ciguard.config.file import Config
-    from ciguard.run.frameworks.base import Framework
 
 NO_PUSH: Final = "no push to {} starts it, so there will be no history; "
 NO_SPLIT: Final = (

@@ -12,13 +12,11 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.errors import InputError
+from ciguard.run.frameworks.base import Framework
 from ciguard.workflow.job_templates import ACTIONS, quoted
-
-if TYPE_CHECKING:
-    from ciguard.run.frameworks.base import Framework
 
 TOP: Final = "."
 PROJECT_FILE: Final = "pyproject.toml"

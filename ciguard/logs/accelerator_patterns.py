@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.logs.pattern import Better, LogPattern, out_of_memory, suspected_oom
-
-if TYPE_CHECKING:
-    from ciguard.logs.values import LogValue
+from ciguard.logs.values import LogValue
 
 ALLOCATOR: Final = "allocator"
 _BLOCK: Final = f"{ALLOCATOR}.block"

@@ -11,17 +11,15 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import IO, Final, Literal, NamedTuple
 
 import re2
 
 from ciguard.errors import UsageError
 from ciguard.logs.accelerator_patterns import is_one_failure, transient_memory
+from ciguard.logs.pattern import LogPattern
 from ciguard.logs.pattern_table import PATTERNS
 from ciguard.logs.values import UNPLACED, KeyField, LogValue, NotANumber, Place
-
-if TYPE_CHECKING:
-    from ciguard.logs.pattern import LogPattern
 
 BLOCK_BYTES: Final = 1 << 16
 LINE_BYTES: Final = 1 << 21  # a longer line is read in parts; matches across parts are missed

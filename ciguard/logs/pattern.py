@@ -13,12 +13,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from ciguard.logs.values import KeyField, Kind, LogValue, NotANumber, Place, parse_quantity
-
-if TYPE_CHECKING:
-    from ciguard.model import Ending
+from ciguard.model import Ending
 
 Better = Literal["lower", "higher", ""]
 VALUE: Final = "value"  # the group of a number that has the name of its pattern

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from ciguard.logs import accelerator_patterns, actions_patterns, framework_patterns, system_patterns
 from ciguard.logs.accelerator_patterns import SHARE, TRANSIENT
-
-if TYPE_CHECKING:
-    from ciguard.logs.pattern import Better, LogPattern
-    from ciguard.model import Ending
+from ciguard.logs.pattern import Better, LogPattern
+from ciguard.model import Ending
 
 # "changed": the values differ, and neither direction is better.
 DirectionVerdict = Literal["better", "worse", "changed", "same"]

@@ -10,7 +10,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import UsageError
 from ciguard.model import PlanNote, Pool, Shard, ShardCountOption, Suite
@@ -22,13 +22,16 @@ from ciguard.model.jobs import (
     whole_minutes,
 )
 from ciguard.plan.pool_shards import PoolAllocation, allocate_n
-from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
+from ciguard.plan.problem import (
+    MAX_SHARDS,
+    RELATIVE_TOLERANCE,
+    PackingProblem,
+    PlanOptions,
+    ProblemBuilder,
+)
 from ciguard.plan.risk import overrun_probability
 from ciguard.run.frameworks.registry import framework
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from ciguard.plan.problem import PackingProblem, PlanOptions, ProblemBuilder
 
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: a unit of this share limits the number of shards
 MIN_TESTS: Final = 50  # of a shard: fewer are not worth the set-up of a job

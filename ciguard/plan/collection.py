@@ -8,19 +8,17 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import CiguardError, InputError, combine
+from ciguard.model import Suite
 from ciguard.model.service_address import REQUEST_TOKEN, REQUEST_URL
+from ciguard.run.frameworks.base import Framework, Listing
 from ciguard.run.frameworks.id_limit import multiline
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.plugin_files import extract_plugins
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Framework, Listing
 
 # Variables that authenticate a job at GitHub or a service: listing runs the code of a pull request,
 # which must not have them. The generated plan job has none at all, because a program could also

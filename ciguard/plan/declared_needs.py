@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from ciguard.config.declared_memory import Need
 from ciguard.model import PlanNote, Shard, UnitKey
 from ciguard.plan.estimates import Estimates, Observations, largest_peaks, peak_bounds
-
-if TYPE_CHECKING:
-    from ciguard.config.declared_memory import Need
 
 MIN_PEAKS: Final = 3  # so many measured peaks of a unit replace its declared one
 TOLERANCE_RATIO: Final = 0.25  # a larger difference of a measured peak is a contradiction

@@ -11,23 +11,21 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from posixpath import relpath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.results.base import ExternalName
 from ciguard.codec.results.matching import match_units
 from ciguard.errors import CiguardError
 from ciguard.history.file import History
 from ciguard.history.merge import merge
 from ciguard.history.stores import COPY, TIMINGS, LoadedHistory, load_optional
 from ciguard.model import CaseKey, Suite
+from ciguard.run.frameworks.base import Framework
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
-
-if TYPE_CHECKING:
-    from ciguard.codec.results.base import ExternalName
-    from ciguard.run.frameworks.base import Framework
 
 # Files with times of tests that repositories keep: of tools that split tests, results of runs.
 TIMING_FILES: Final = (

@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 from ciguard.model import Plan, PlanNote, Prediction, Shard, UnitKey
 from ciguard.plan.declared_needs import gpu_notes
-from ciguard.plan.planner import DIGITS, assemble_plan, encode_plan
-from ciguard.plan.problem import ProblemBuilder, with_estimates
+from ciguard.plan.planner import DIGITS, PlanResult, Provenance, assemble_plan, encode_plan
+from ciguard.plan.problem import (
+    PackingProblem,
+    PlanInputs,
+    PlanOptions,
+    ProblemBuilder,
+    with_estimates,
+)
+from ciguard.plan.risk import WallTimeSpread
 from ciguard.plan.warnings import plan_warnings
 from ciguard.text import count_of, name_some, one_line
-
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.plan.planner import PlanResult, Provenance
-    from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
-    from ciguard.plan.risk import WallTimeSpread
 
 
 @dataclass(frozen=True, slots=True)

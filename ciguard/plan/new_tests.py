@@ -11,13 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from posixpath import dirname
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.git.checkout import ChangedFile
 from ciguard.model import CaseKey, repository_path
-
-if TYPE_CHECKING:
-    from ciguard.git.checkout import ChangedFile
-    from ciguard.plan.problem import PlanInputs
+from ciguard.plan.problem import PlanInputs
 
 # All tests of a larger Python file, or of each file of a larger change, count as changed.
 MAX_BYTES: Final = 1 << 20

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.codec import plan_file as codec
 from ciguard.errors import UsageError
+from ciguard.history.query import BaseUnitCount
 from ciguard.model import (
     CulpritCandidate,
     InventorySummary,
@@ -33,7 +34,15 @@ from ciguard.plan.allocation import (
 from ciguard.plan.declared_needs import gpu_notes
 from ciguard.plan.inventory import with_base_counts
 from ciguard.plan.pool_shards import PoolAllocation, quick_makespans_s
-from ciguard.plan.problem import MAX_SHARDS, ProblemBuilder, assign_pools, with_estimates
+from ciguard.plan.problem import (
+    MAX_SHARDS,
+    PackingProblem,
+    PlanInputs,
+    PlanOptions,
+    ProblemBuilder,
+    assign_pools,
+    with_estimates,
+)
 from ciguard.plan.risk import WallTimeSpread, budget_bytes, overrun_probability
 from ciguard.plan.shard_memory import predict_memory
 from ciguard.plan.warnings import plan_warnings
@@ -41,10 +50,6 @@ from ciguard.run.frameworks.registry import framework
 from ciguard.run.policy.recycling import exceeds_side_by_side
 from ciguard.run.policy.reruns import PROBE_RATIO
 from ciguard.run.policy.state import State
-
-if TYPE_CHECKING:
-    from ciguard.history.query import BaseUnitCount
-    from ciguard.plan.problem import PackingProblem, PlanInputs, PlanOptions
 
 DIGITS: Final = 6
 RISK_DIGITS: Final = 4

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from ciguard.history.file import History
 from ciguard.model.jobs import whole_minutes
 from ciguard.model.plan import deadline_within
-
-if TYPE_CHECKING:
-    from ciguard.history.file import History
-    from ciguard.plan.estimates import Observations
-    from ciguard.plan.inventory import Inventory
+from ciguard.plan.estimates import Observations
+from ciguard.plan.inventory import Inventory
 
 # Limits by past times are never shorter: a test that took 2 s eight times may need more on a busy
 # machine.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.document import Cell, Column, Link, Row, Section, Table, identifier, join
+from ciguard.model import UnitKey
+from ciguard.model.machine_use import MachineUse, MemoryMoment
+from ciguard.render.links import Links
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import duration, peak_text, size, unit_name
-
-if TYPE_CHECKING:
-    from ciguard.model import UnitKey
-    from ciguard.model.machine_use import MachineUse, MemoryMoment
-    from ciguard.render.links import Links
 
 FIRST: Final = 3  # shards of each measure that come before the others, the worst ones
 MAX_ROWS: Final = 12  # of all shards; the JSON has all rows

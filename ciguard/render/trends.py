@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import multimode
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.render.change_point import find_change
 from ciguard.render.charts import Trend
-
-if TYPE_CHECKING:
-    from ciguard.render.pages import RunRow
+from ciguard.render.pages import RunRow
 
 # By name, whose end is the unit: title, and the value of a run with its cells.
 MEASURES: Final[Mapping[str, tuple[str, Callable[[RunRow], float | None]]]] = {

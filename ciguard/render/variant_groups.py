@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from ciguard.document import Link, Span, join
+from ciguard.model import CaseKey, Suite, UnitKey
+from ciguard.render.links import Links
 from ciguard.text import MAX_NAMED, count_of, name_some, one_line
-
-if TYPE_CHECKING:
-    from ciguard.model import CaseKey, Suite, UnitKey
-    from ciguard.render.links import Links
 
 Item = TypeVar("Item")
 

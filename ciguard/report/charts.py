@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.guard.verdict import Leg
 from ciguard.guard.wording import note_text
+from ciguard.model import Plan, Record, SampleLine
 from ciguard.model.record import newest_by_shard
 from ciguard.text import distinct_lines, duration, one_line, size
-
-if TYPE_CHECKING:
-    from ciguard.guard.verdict import Leg
-    from ciguard.model import Plan, Record, SampleLine
 
 MAX_LEGS: Final = 60  # bars; of more shards, the longest
 MAX_CURVES: Final = 24

@@ -5,32 +5,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import islice
 from math import inf
 from operator import attrgetter
 from statistics import mean
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from ciguard.document import Bullets, Column, Details, Item, Link, Paragraph, Section, Table
-from ciguard.history.file import VALUES_PER_KEY
-from ciguard.history.query import base_runs
-from ciguard.model import MEMORY_ENDINGS
+from ciguard.document import (
+    Block,
+    Bullets,
+    Column,
+    Details,
+    Item,
+    Link,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
+from ciguard.history.file import VALUES_PER_KEY, History
+from ciguard.history.query import BaseQuery, base_runs
+from ciguard.history.runs import HistoryLeg, HistoryRun
+from ciguard.model import MEMORY_ENDINGS, Plan, Pool
 from ciguard.model.jobs import whole_minutes
+from ciguard.render.links import Links
 from ciguard.render.notes import fill
 from ciguard.text import name_some, size
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from ciguard.document import Block, Row
-    from ciguard.history.file import History
-    from ciguard.history.query import BaseQuery
-    from ciguard.history.runs import HistoryLeg, HistoryRun
-    from ciguard.model import Plan, Pool
-    from ciguard.render.links import Links
 
 MIN_RUNS, MAX_AGE = 5, timedelta(days=14)
 NEAR_RATIO: Final = 0.1  # of the machine's memory

@@ -8,19 +8,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.github.client import PAGE_SIZE, GitHub
+from ciguard.github.events import ActionsRun
 from ciguard.github.models import Artifact, UploadingRun
 from ciguard.model import EndLine, Record, Result, SampleLine, StartLine
 from ciguard.model.machine_use import machine_use
 from ciguard.sources.artifacts import RunArtifacts
-
-if TYPE_CHECKING:
-    from ciguard.github.events import ActionsRun
 
 VALUES: Final = "ciguard-values-"
 VALUES_DIGITS: Final = 24

@@ -11,15 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
+from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.model.jobs import Job, whole_minutes
 from ciguard.text import duration
-
-if TYPE_CHECKING:
-    from ciguard.audit.repository_runs import PastRun, RepositoryRuns
 
 COUNTED: Final = ("job", "with an imbalanced matrix")
 CAVEATS: Final = {

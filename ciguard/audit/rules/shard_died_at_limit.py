@@ -6,16 +6,14 @@ A death at the limit is known from an annotation; without annotations, from the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJobs
 from ciguard.audit.repository_runs import RepositoryRuns, job_evidence
 from ciguard.audit.rules.base import RuleFinding
 from ciguard.guard.log_patterns import first_match
+from ciguard.model.jobs import Job
 from ciguard.text import count_of, duration
-
-if TYPE_CHECKING:
-    from ciguard.model.jobs import Job
 
 COUNTED: Final = ("job", "died at a limit")
 CAVEATS: Final = {

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT
@@ -26,12 +26,10 @@ from ciguard.codec.results.matching import (
     units_of_cases,
     with_unit,
 )
+from ciguard.codec.results.result_patterns import ResultFile
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.errors import InputError
 from ciguard.model import EndLine, EventLine, Record, Result, ShardLine, StartLine, UnitKey
-
-if TYPE_CHECKING:
-    from ciguard.codec.results.result_patterns import ResultFile
 
 FOLDER: Final = "results"
 NAMING: Final = ("in_files", "not_run")  # events that name units without a result line

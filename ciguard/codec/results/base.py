@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import IO, Final, NamedTuple, Protocol
 
 from ciguard.codec.unpack_limits import GZIP_ERRORS, damaged_gzip
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
+from ciguard.model import Result
 
 # Kinds of events for result files in a leg's record, and for those that the leg left out.
 FILE: Final = "result_file"

@@ -14,13 +14,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import ExternalName
-
-if TYPE_CHECKING:
-    from ciguard.model import CaseKey, Result, UnitKey
+from ciguard.model import CaseKey, Result, UnitKey
 
 _EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 SuiteKey = tuple[str, str]

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_result_file
 from ciguard.codec.results.base import FILE
 from ciguard.codec.results.matching import (
@@ -23,14 +24,11 @@ from ciguard.codec.results.matching import (
     units_by_suite,
     with_unit,
 )
+from ciguard.codec.results.result_patterns import ResultFile
 from ciguard.codec.unpack_limits import UnpackBudget
 from ciguard.model import EndLine, EventLine, Plan, Record, Result, ShardLine
 from ciguard.model.result_times import latest_time_s
 from ciguard.model.shard_names import shard_lookup
-
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.codec.results.result_patterns import ResultFile
 
 MAX_BEHIND_UTC_S: Final = 12 * 3600.0  # of the machine that wrote a time without a zone
 

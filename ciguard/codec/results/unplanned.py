@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.codec import archive
 from ciguard.codec.results.formats import has_results
 from ciguard.codec.results.planned_shards import records_from_files
+from ciguard.codec.results.result_patterns import ResultFile
 from ciguard.model import (
     CaseKey,
     InventorySummary,
@@ -31,9 +32,6 @@ from ciguard.model import (
     Variant,
 )
 from ciguard.model.plan import OF_LIST, OF_RESULTS
-
-if TYPE_CHECKING:
-    from ciguard.codec.results.result_patterns import ResultFile
 
 _POOL: Final = "runner"
 
