@@ -16,11 +16,12 @@ import hashlib
 import json
 import logging
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import pydantic
 from pydantic import BaseModel, Field, StringConstraints, model_validator
@@ -33,6 +34,7 @@ from starlette.routing import Route
 from ciguard import __version__
 from ciguard.errors import InputError
 from ciguard.history.service_credentials import origin_of
+from ciguard.render.pages import RunRow
 from ciguard.serve import raw_archives
 from ciguard.serve.api.oidc import JobTokens, KeysUnavailable, TokenRefused, issuer_of
 from ciguard.serve.block_exchange import (
@@ -50,23 +52,14 @@ from ciguard.serve.block_exchange import (
 from ciguard.serve.history_objects import HistoryRow, current_row
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.request_threads import answer_in
+from ciguard.serve.service import Service
 from ciguard.serve.state import claim_rows, repositories, run_rows, tokens
 from ciguard.serve.state.claim_rows import ClaimBlock, ClaimLeg, PlanKey
+from ciguard.serve.state.database import Database
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.stored_answers import read_answer
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from sqlalchemy.engine import Connection
-    from starlette.requests import Request
-
-    from ciguard.render.pages import RunRow
-    from ciguard.serve.service import Service
-    from ciguard.serve.state.database import Database
-
-    Handler = Callable[["RunRequest"], Response]
-
+Handler = Callable[["RunRequest"], Response]
 PROBLEM_TYPE: Final = "application/problem+json"
 # The answer for an unknown name, and for a private repository that the caller may not read.
 NOT_FOUND: Final = "there is no such repository, or you may not read it"

@@ -6,13 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import Histogram
 from starlette.convertors import IntegerConvertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ciguard.errors import UsageError
+from ciguard.render.pages import View
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.costs_page import costs_page
 from ciguard.serve.pages.movers_page import movers_page
@@ -26,14 +29,8 @@ from ciguard.serve.pages.visit import Format, PageNotFound, Visit, make_visit
 from ciguard.serve.pages.work_page import try_again, work_page
 from ciguard.serve.request_threads import answer_in
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from ciguard.render.pages import View
-
-    Build = Callable[[Visit], View]
-    Respond = Callable[[Visit], Response]
+Build = Callable[[Visit], View]
+Respond = Callable[[Visit], Response]
 
 WORK: Final = "/work"
 REPOSITORY: Final = "/{owner}/{name}"

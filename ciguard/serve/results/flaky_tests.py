@@ -6,17 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.compare.whose import interval_text
 from ciguard.render.pages import FlakyTest
 from ciguard.serve.results.rows import STATUS_CODES
+from ciguard.serve.state.run_rows import CommitRun
 
-if TYPE_CHECKING:
-    from ciguard.serve.state.run_rows import CommitRun
-
-    _Test = tuple[str, str, str]
-    _Troubled = tuple[CommitRun, int, int | None]  # run, status, time of failed tries
+_Test = tuple[str, str, str]
+_Troubled = tuple[CommitRun, int, int | None]  # run, status, time of failed tries
 
 MAX_TROUBLED: Final = 20_000  # rows of failures and retries
 MAX_RESULTS: Final = 500_000  # of runs that are searched for passes

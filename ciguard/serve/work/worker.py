@@ -10,20 +10,18 @@ import socket
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
+
+from sqlalchemy.engine import Connection
 
 from ciguard.errors import CiguardError, RemoteError
 from ciguard.serve.github_clients import refusal_of
 from ciguard.serve.state import lanes, work_list
+from ciguard.serve.state.database import Database
+from ciguard.serve.state.work_list import Work
 
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-    from ciguard.serve.state.database import Database
-    from ciguard.serve.state.work_list import Work
-
-    Job = Callable[[Work, Callable[[], bool]], None]
-    Outcome = Callable[[Connection, Work], bool]
+Job = Callable[[Work, Callable[[], bool]], None]
+Outcome = Callable[[Connection, Work], bool]
 
 _LOG: Final = logging.getLogger(__name__)
 POLL_S: Final = 1.0  # a query of the work list takes 1 ms
