@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, get_args
 
 import sqlalchemy as sa
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
@@ -45,13 +45,15 @@ from ciguard.serve.request_threads import THREADS, Late, RequestThreads, answer_
 from ciguard.serve.results.read_model import ReadModel
 from ciguard.serve.service import Service
 from ciguard.serve.state import pauses, repositories, schema, work_list
-from ciguard.serve.state.database import after_ms, has_current_tables
+from ciguard.serve.state.database import DAY_S, after_ms, has_current_tables
+from ciguard.serve.state.notices import State
 from ciguard.serve.state.run_key import is_same_run
 from ciguard.serve.state.work_list import WorkState
 
 RECENT_S: Final = 3600.0
 _WORK: Final = schema.work.c
 _RUN: Final = schema.run.c
+_NOTICE: Final = schema.notice.c
 
 
 async def metrics(request: Request) -> Response:
@@ -78,6 +80,7 @@ class _DatabaseMetrics(Collector):
         with self.service.database.read() as connection:
             yield from _of_work(connection)
             yield _recent_verdicts(connection)
+            yield _notices(connection)
 
 
 def _of_work(connection: Connection) -> Iterator[Metric]:
@@ -109,6 +112,14 @@ def _recent_verdicts(connection: Connection) -> Metric:
     counts = {verdict: count for verdict, count in connection.execute(query)}  # noqa: C416
     text = "Run attempts that became due in the last hour and have a verdict."
     return _gauge("recent_verdicts", text, dict.fromkeys(VERDICTS, 0) | counts, "verdict")
+
+
+def _notices(connection: Connection) -> Metric:
+    is_recent = _NOTICE.due_at_ms >= after_ms(-DAY_S)
+    query = sa.select(_NOTICE.state, sa.func.count()).where(is_recent).group_by(_NOTICE.state)
+    counts = {state: count for state, count in connection.execute(query)}  # noqa: C416
+    text = "Messages to owners: those that wait, and others of the last day."
+    return _gauge("notices", text, dict.fromkeys(get_args(State), 0) | counts, "state")
 
 
 def _gauge(name: str, text: str, values: Mapping[str, float], *labels: str) -> Metric:

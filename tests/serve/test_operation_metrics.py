@@ -49,7 +49,7 @@ def test_numbers_of_the_service_are_counted(service: Service, client: httpx.Clie
     answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     # Without those of the process.
-    own = re.compile("ciguard_(build|work|paused|recent)")
+    own = re.compile("ciguard_(build|work|paused|recent|notices)")
     lines = [line for line in answer.text.splitlines() if own.search(line)]
     found = {match[1]: float(match[2]) for match in map(SAMPLE.fullmatch, lines) if match}
     assert len(lines) == len(found) + 2 * len({name.partition("{")[0] for name in found})

@@ -1,8 +1,9 @@
 """Messages to owners: the base branch of a workflow became red with their tests, or recovered.
 
 A row is added in the transaction that records the run, once for each run attempt and owner. It is
-marked before its message leaves, and a marked row is not sent again: after a kill in between, the
-message may be missing, but never comes twice.
+"sending" before its message leaves, and waits again only if the message surely has not: after a
+kill in between, the message may be missing, but never comes twice. The messages of a workflow to an
+owner leave in the order of its runs. A recovery whose red message has not left is dropped with it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from sqlalchemy.engine import Connection
 
 from ciguard.render.pages import RunRow
 from ciguard.serve.state import run_rows, schema
-from ciguard.serve.state.database import engine_insert, now_ms, read_clock_ms
-from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey, is_run, take_key
+from ciguard.serve.state.database import after_ms, engine_insert, now_ms, read_clock_ms
+from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey, is_run, key_columns, take_key
 
 Event = Literal["red", "recovered"]
+Message = tuple[RunKey, str]  # of an owner
+State = Literal["waiting", "sending", "sent", "dropped", "given_up"]
 LATEST_S: Final = 86_400  # a message that could not be sent for a day is given up
+FIRST_S: Final = 30.0  # until the second try; then as long as the message has waited
+LONGEST_S: Final = 3600.0
+SENDING_S: Final = 600.0  # after which a message counts as sent: its worker was killed
+MAX_TESTS: Final = 100  # that a message names
 _NAMES: Final = ("owner", "event", "workflow", "route", "content")
 OTHERS: Final = "*"  # stands for all owners without a route, and for tests without an owner
 _NOTICE: Final = schema.notice.c
@@ -36,6 +43,7 @@ class Notice:
     workflow: str
     route: str
     content: Mapping[str, Any] = field(hash=False)
+    age_s: int = 0
 
 
 def affected_owners(failing: Mapping[str, Collection[str]], run: RunRow) -> dict[str, list[str]]:
@@ -74,44 +82,58 @@ def record(
     )
     if any(other.key > key for other in known):
         return
-    query = sa.select(_NOTICE.owner, _NOTICE.event).where(
+    query = sa.select(*key_columns(schema.notice), _NOTICE.owner, _NOTICE.event).where(
         _NOTICE.repository_id == key.repository_id,
         _NOTICE.workflow == run.workflow,
         ~is_run(schema.notice, key),
     )
-    past = dict(map(tuple, connection.execute(query.order_by(_NOTICE.run_id, _NOTICE.run_attempt))))
+    rows = connection.execute(query.order_by(_NOTICE.run_id, _NOTICE.run_attempt))
+    past = {row.owner: row for row in rows}
     tests: dict[str, list[str]] = {}
     for owner, named in affected.items():
         tests.setdefault(owner if owner in routes else OTHERS, []).extend(named)
-    red = {owner for owner, event in past.items() if event == "red"}
+    red = {owner for owner, row in past.items() if row.event == "red"}
     events: dict[str, Event] = dict.fromkeys(tests.keys() - red, "red")
     if run.is_complete:
         events |= dict.fromkeys(red - tests.keys(), "recovered")
     for owner, event in events.items():
         if owner in routes:
-            values = {**content, "owner": owner, "event": event, "tests": tests.get(owner, [])}
+            names = list(dict.fromkeys(tests.get(owner, ())))
+            values = {**content, "owner": owner, "event": event, "tests": names[:MAX_TESTS]}
+            values["test_count"] = len(names)
             notice = Notice(key, owner, event, run.workflow, routes[owner], values)
-            row = {**asdict(key), **asdict(notice), "created_at_ms": now_ms()}
-            del row["key"]
+            row = {**asdict(key), **asdict(notice), "state": "waiting"}
+            row |= dict.fromkeys(("created_at_ms", "due_at_ms"), now_ms())
+            del row["key"], row["age_s"]
+            if event == "recovered":
+                last = (RunKey(*past[owner][:3]), owner)
+                if change(connection, last, ("waiting", "given_up"), "dropped"):
+                    row["state"] = "dropped"
             insert = engine_insert(connection, schema.notice).values(row)
             connection.execute(insert.on_conflict_do_nothing())
 
 
 def unsent(connection: Connection, limit: int) -> tuple[Notice, ...]:
-    """Return messages of the last LATEST_S that have not left, the oldest runs first."""
+    """Return the messages that are due, by that time; only the first to an owner on a workflow."""
+    age_s = ((now_ms() - _NOTICE.created_at_ms) // 1000).label("age_s")
     columns = [_NOTICE[name] for name in (*RUN_COLUMNS, *_NAMES)]
-    is_new = _NOTICE.created_at_ms > read_clock_ms(connection) - LATEST_S * 1000
-    waiting = sa.select(*columns).where(_NOTICE.sent_at_ms.is_(None), is_new)
-    rows = connection.execute(waiting.order_by(_NOTICE.run_id, _NOTICE.run_attempt).limit(limit))
-    values = (row._asdict() for row in rows)
+    clock_ms, other = read_clock_ms(connection), schema.notice.alias().c
+    is_earlier = sa.exists().where(
+        *(other[name] == _NOTICE[name] for name in ("repository_id", "workflow", "owner")),
+        sa.tuple_(other.run_id, other.run_attempt) < sa.tuple_(_NOTICE.run_id, _NOTICE.run_attempt),
+        (other.state == "waiting") | ((other.state == "sending") & (other.due_at_ms > clock_ms)),
+    )
+    is_due = (_NOTICE.state == "waiting") & (_NOTICE.due_at_ms <= clock_ms)
+    query = sa.select(*columns, age_s).where(is_due, ~is_earlier).order_by(_NOTICE.due_at_ms)
+    values = (row._asdict() for row in connection.execute(query.limit(limit)))
     return tuple(Notice(take_key(row), **row) for row in values)
 
 
-def mark(connection: Connection, notice: Notice, *, is_sent: bool = True) -> bool:
-    """Mark a message before it leaves, or unmark one that has not; False if another has done so."""
-    before = _NOTICE.sent_at_ms.is_(None) if is_sent else _NOTICE.sent_at_ms.is_not(None)
-    update = sa.update(schema.notice).where(
-        is_run(schema.notice, notice.key), _NOTICE.owner == notice.owner, before
-    )
-    done = connection.execute(update.values(sent_at_ms=now_ms() if is_sent else None))
+def change(
+    connection: Connection, key: Message, before: Collection[State], after: State, wait_s: float = 0
+) -> bool:
+    """Change the state of a message; return False, with no change, if it is in another one."""
+    is_message = is_run(schema.notice, key[0]) & (_NOTICE.owner == key[1])
+    update = sa.update(schema.notice).where(is_message, _NOTICE.state.in_(before))
+    done = connection.execute(update.values(state=after, due_at_ms=after_ms(wait_s)))
     return done.rowcount == 1

@@ -152,9 +152,10 @@ notice: Final = Table(
     Column("route", StoredText(64), nullable=False),
     Column("content", JSON, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
-    Column("sent_at_ms", BigInteger),
+    Column("state", StoredText(16), nullable=False),
+    Column("due_at_ms", BigInteger, nullable=False),  # in the past: when the state was reached
     PrimaryKeyConstraint(*RUN_COLUMNS, "owner"),
-    Index("ix_notice_sent_at_ms_created_at_ms", "sent_at_ms", "created_at_ms"),
+    Index("ix_notice_state_due_at_ms", "state", "due_at_ms"),
 )
 
 # A lease is a row: a condition over rows of `work` would admit two workers at once.

@@ -9,7 +9,7 @@ from ciguard.serve.state.notices import OTHERS, Notice
 from ciguard.text import code, count_of, one_line
 
 SCHEMA: Final = 1
-SHOWN: Final = 5  # tests that a text names; JSON has all
+SHOWN: Final = 5  # tests that a text names; JSON has up to 100
 
 
 def title(notice: Notice) -> str:
@@ -22,16 +22,16 @@ def title(notice: Notice) -> str:
     since = content["since"] or {}
     commits = f" ({count_of(since['commits'], 'commit')})" if since.get("commits") else ""
     range_text = f", since {since['sha'][:10]}{commits}" if since else ""
-    tests = content["tests"]
-    what = f"{count_of(len(tests), 'test')}{of_owner} failed" if tests else content["headline"]
+    count = content["test_count"]
+    what = f"{count_of(count, 'test')}{of_owner} failed" if count else content["headline"]
     return one_line(f"{place} is red: {what}{range_text}", 200)
 
 
 def markdown(notice: Notice) -> str:
     """Return the body of an issue."""
-    tests = notice.content["tests"]
+    tests, count = notice.content["tests"], notice.content["test_count"]
     lines = [f"- {code(test)}" for test in tests[:SHOWN]]
-    lines += [f"- {len(tests) - SHOWN} more"] if len(tests) > SHOWN else []
+    lines += [f"- {count - SHOWN} more"] if count > SHOWN else []
     lines += ["", notice.owner] if notice.owner != OTHERS else []  # a mention, which notifies
     return "\n".join([f"{code(title(notice))}: [run]({notice.content['url']})", "", *lines])
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import sqlalchemy as sa
 from fakegithub.actions import TIP
 from fakegithub.state import FakeGitHub
 from guard.fixtures import World
-from loopback import serving
+from loopback import answering, serving
 from pydantic import SecretStr
 from serve.fake_runs import BY_SERVICE, upload
 from serve.work.judging import judge, server, service
@@ -25,7 +27,7 @@ from starlette.routing import Route
 
 from ciguard.render.pages import RunRow
 from ciguard.serve.service import Service
-from ciguard.serve.state import notices
+from ciguard.serve.state import notices, schema
 from ciguard.serve.state.notices import Notice
 from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.work import notice_sender, notice_view
@@ -136,7 +138,16 @@ def test_owner_hears_of_red_and_of_recovery_once(
     assert (message["owner"], message["run_id"], message["id"]) == ("@o/pay", 6, "1/6/1/@o/pay")
 
 
-def test_message_that_was_refused_waits_and_one_that_may_have_left_does_not(
+def states(service: Service, **changed: Any) -> list[str]:
+    """The states of all messages, by run, after a change of their rows."""
+    with service.database.write() as connection:
+        if changed:
+            connection.execute(sa.update(schema.notice).values(changed))
+        query = sa.select(schema.notice.c.state).order_by(schema.notice.c.run_id)
+        return list(connection.execute(query).scalars())
+
+
+def test_message_is_tried_again_only_if_it_surely_did_not_arrive(
     receiver: tuple[Receiver, Service],
     server: FakeGitHub,
     tmp_path: Path,
@@ -144,29 +155,70 @@ def test_message_that_was_refused_waits_and_one_that_may_have_left_does_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     webhook, service = receiver
+    monkeypatch.setattr(notice_sender, "SEND_S", 0.5)
     run_main(service, server, tmp_path, 6, ("a.t::two",))
-    webhook.status = 503
-    send_waiting(service)
-    assert "route pay: HTTP 503" in caplog.text
-    nowhere = replace(service.settings, routes={})
-    send_waiting(replace(service, settings=nowhere))
-    assert "the service has no such route" in caplog.text
+
+    def state_after(status: int = 200, **routes: str) -> str:
+        states(service, state="waiting", due_at_ms=0)
+        webhook.status = status
+        secrets = {name: SecretStr(url) for name, url in routes.items()} or service.settings.routes
+        send_waiting(replace(service, settings=replace(service.settings, routes=secrets)))
+        return states(service)[0]
+
+    expected = dict.fromkeys((429, 503), "waiting") | dict.fromkeys((500, 504, 408), "sent")
+    expected |= dict.fromkeys((302, 404), "given_up")
+    assert {status: state_after(status) for status in expected} == expected
+    assert "given_up: route pay: HTTP 404" in caplog.text
+    refused = [state_after(pay="http://h:x"), state_after(pay="h"), state_after(other="http://h")]
+    assert refused == ["given_up"] * 3
+    assert state_after(pay="http://127.0.0.1:1") == "waiting"
+    headers = [b"HTTP/1.1 200 OK\r\n", *[b"a: b\r\n"] * 100]
+    with answering(headers, 0.1, closes=False) as address:
+        assert state_after(pay=address) == "sent"
+    assert "sent: route pay: TimeoutError" in caplog.text
     with monkeypatch.context() as killed:
-        killed.setattr(notice_sender, "_post", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            send_waiting(service)
-    webhook.status = 200
-    send_waiting(service)
-    assert webhook.received == []  # it might have come twice
+        killed.setattr(notice_sender, "_post", lambda *_: sys.exit())
+        with pytest.raises(SystemExit):
+            state_after()
     run_main(service, server, tmp_path, 7)
-    with service.database.read() as connection:
-        assert [notice.event for notice in notices.unsent(connection, 9)] == ["recovered"]
     send_waiting(service)
-    assert webhook.events() == [("recovered", [])]
+    assert (webhook.received, states(service, due_at_ms=0)) == ([], ["sending", "waiting"])
+    send_waiting(service)
+    assert webhook.events() == [("recovered", [])]  # the other might come twice
 
 
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def test_messages_to_an_owner_keep_their_order(
+    receiver: tuple[Receiver, Service], server: FakeGitHub, tmp_path: Path
+) -> None:
+    webhook, service = receiver
+    for run, webhook.status in ((6, 503), (7, 200), (8, 200), (9, 503), (10, 200)):
+        run_main(service, server, tmp_path, run, () if run % 2 else BOTH[:1])
+        send_waiting(service)
+    assert states(service, due_at_ms=0) == ["dropped", "dropped", "sent", "waiting", "waiting"]
+    send_waiting(service)
+    send_waiting(service)
+    assert [event for event, _ in webhook.events()] == ["red", "recovered", "red"]
+
+
+def test_messages_that_cannot_be_sent_hold_up_no_others(
+    receiver: tuple[Receiver, Service], server: FakeGitHub, tmp_path: Path
+) -> None:
+    webhook, service = receiver
+    run = run_main(service, server, tmp_path, 6)
+    content = {"repository": "o/r", "branch": "main", "headline": "", "since": None}
+    tests = [f"t::{number}" for number in range(150)]
+    for number, count, webhook.status in ((7, notice_sender.BATCH, 503), (8, 1, 200)):
+        owners = {f"@{number}/{owner}": tests for owner in range(count)}
+        later, routes = replace(run, key=RunKey(1, number, 1)), dict.fromkeys(owners, "pay")
+        with service.database.write() as connection:
+            notices.record(connection, later, owners, routes, content)
+        send_waiting(service)
+    assert webhook.events() == [("red", tests[:100])]
+    assert b"150 tests of @8/0 failed" in webhook.received[0][1]
+    webhook.status = 503
+    states(service, created_at_ms=1, due_at_ms=0)
+    send_waiting(service)
+    assert states(service) == ["given_up"] * notice_sender.BATCH + ["sent"]
 
 
 def test_slack_gets_text_without_links_of_names(

@@ -8,8 +8,9 @@ CREATE TABLE notice (
 	route VARCHAR(64) NOT NULL,
 	content JSON NOT NULL,
 	created_at_ms BIGINT NOT NULL,
-	sent_at_ms BIGINT,
+	state VARCHAR(16) NOT NULL,
+	due_at_ms BIGINT NOT NULL,
 	CONSTRAINT pk_notice PRIMARY KEY (repository_id, run_id, run_attempt, owner)
 );
 
-CREATE INDEX ix_notice_sent_at_ms_created_at_ms ON notice (sent_at_ms, created_at_ms);
+CREATE INDEX ix_notice_state_due_at_ms ON notice (state, due_at_ms);
