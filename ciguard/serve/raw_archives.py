@@ -12,8 +12,8 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from ciguard.codec.archive import members
-from ciguard.codec.unpack_limits import PUSH_LIMITS
+from ciguard.codec.archive import member_names, members
+from ciguard.codec.unpack_limits import ARCHIVE_LIMITS, PUSH_LIMITS
 from ciguard.serve.object_cache import DamagedObject, read_checked
 from ciguard.serve.objects import AlreadyStored
 from ciguard.serve.service import Service
@@ -62,8 +62,20 @@ def delete(connection: Connection, objects: Collection[str]) -> None:
 PUSHED: Final = "/pushed"  # of the row; no artifact on GitHub has a slash in its name
 
 
-def store(service: Service, key: RunKey, name: str, content: bytes) -> None:
-    """Store an archive of a run unchanged, by its digest; its row replaces one of the same name."""
+def push(service: Service, key: RunKey, content: bytes) -> bool:
+    """Store a push; return False if another one differs: an empty archive then replaces both."""
+    with service.database.read() as connection:
+        rows = [row for row in of_run(connection, key) if row.name == PUSHED]
+    digest = hashlib.sha256(content).hexdigest()
+    if all(row.sha256 == digest for row in rows) and store(service, key, PUSHED, content):
+        return True
+    store(service, key, PUSHED, b"")
+    service.objects.delete([row.object for row in rows if row.bytes])
+    return False
+
+
+def store(service: Service, key: RunKey, name: str, content: bytes) -> bool:
+    """Store an archive of a run unchanged, by its digest; its row replaces all but another push."""
     digest = hashlib.sha256(content).hexdigest()
     path = f"artifacts/{key.repository_id}/{key.run_id}-{key.run_attempt}-{digest[:32]}.zip"
     with contextlib.suppress(AlreadyStored):
@@ -73,7 +85,9 @@ def store(service: Service, key: RunKey, name: str, content: bytes) -> None:
         insert = engine_insert(connection, schema.artifact)
         insert = insert.values(**asdict(key), **row, stored_at_ms=now_ms())
         index = [*key_columns(schema.artifact), _ARTIFACT.name]
-        connection.execute(insert.on_conflict_do_update(index_elements=index, set_=row))
+        may_replace = (_ARTIFACT.sha256 == digest) | sa.literal(name != PUSHED or not content)
+        insert = insert.on_conflict_do_update(index_elements=index, set_=row, where=may_replace)
+        return connection.execute(insert).rowcount == 1
 
 
 def load(service: Service, key: RunKey, name: str) -> bytes | None:
@@ -90,6 +104,9 @@ def read_pushed(content: bytes) -> dict[str, bytes]:
     """Return the zips of a push, a zip of zips, by the names of their artifacts.
 
     Raises:
-        InputError: damaged, or larger than what a report job sends.
+        InputError: damaged, or larger than what a report job sends; or one zip is refused.
     """
-    return dict(members(io.BytesIO(content), "the records", PUSH_LIMITS))
+    zips = dict(members(io.BytesIO(content), "the records", PUSH_LIMITS))
+    for name, archive in zips.items():
+        member_names(io.BytesIO(archive), name, ARCHIVE_LIMITS)
+    return zips

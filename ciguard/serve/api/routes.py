@@ -12,7 +12,6 @@ answer, and the work for it, are those of an unknown name.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -79,9 +78,6 @@ def refusal(error: TokenRefused) -> JSONResponse:
     return problem(HTTPStatus.UNAUTHORIZED, error.what, challenge)
 
 
-SCHEME: Final = "bearer"
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A caller with a token of a repository, of a run's job, or of a plan's legs.
@@ -108,7 +104,7 @@ def find_caller(authorization: str | None, database: Database, jobs: JobTokens) 
     """
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip()
-    if scheme.lower() != SCHEME or not token:
+    if scheme.lower() != "bearer" or not token:
         raise TokenRefused("expected `Authorization: Bearer TOKEN`")
     if not token.startswith((tokens.PREFIX, tokens.PAGES_PREFIX, claim_rows.PREFIX)):
         run = jobs.run_of(token)
@@ -240,9 +236,9 @@ def confirm(request: RunRequest) -> Response:
 def push_records(request: RunRequest) -> Response:
     """PUT .../records: store the artifacts of a run, so that judging need not download them.
 
-    GitHub's token names repository, run and attempt, but not the job. GitHub gives one to jobs with
-    `id-token: write` only: of those, a report job alone has the records, and all of a generated
-    workflow run nothing of the checkout. A token of the service or of legs does not count.
+    GitHub's token names repository, run and attempt, and the job only by a number of new servers.
+    GitHub gives one to jobs with `id-token: write` only: all of a generated workflow run nothing of
+    the checkout, and if another job pushes, the push of the report job contests that one.
     """
     if request.caller.plan is not None or request.caller.run != request.run:
         raise TokenRefused("records are pushed with GitHub's token of a job of this run attempt")
@@ -252,12 +248,9 @@ def push_records(request: RunRequest) -> Response:
         raise _BadBody(str(error)) from error
     with request.service.database.read() as connection:
         is_judged = run_rows.get(connection, request.run) is not None
-        rows = raw_archives.of_run(connection, request.run)
-    pushed = [row.sha256 for row in rows if row.name == raw_archives.PUSHED]
-    if pushed and pushed != [hashlib.sha256(request.body).hexdigest()]:
-        return problem(HTTPStatus.CONFLICT, "the run attempt has other records already")
-    if not pushed and not is_judged:
-        raw_archives.store(request.service, request.run, raw_archives.PUSHED, request.body)
+    if not (is_judged or raw_archives.push(request.service, request.run, request.body)):
+        what = "another job of the run attempt has pushed other records, so that none count"
+        return problem(HTTPStatus.CONFLICT, what)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 

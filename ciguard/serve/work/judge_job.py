@@ -206,7 +206,7 @@ class _Judging:
         artifacts, as after `check --repair`, and from stored copies of those that have expired.
         """
         archive = raw_archives.load(self.service, self.key, raw_archives.PUSHED)
-        pushed = raw_archives.read_pushed(archive) if archive is not None else {}
+        pushed = raw_archives.read_pushed(archive) if archive else {}
         with self.service.database.read() as connection:
             is_first = run_rows.get(connection, self.key) is None
 

@@ -19,6 +19,7 @@ from ciguard.serve import raw_archives
 from ciguard.serve.api import oidc
 from ciguard.serve.api.routes import RECORDS_PATH
 from ciguard.serve.state import tokens
+from ciguard.serve.state.run_key import RunKey
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,8 @@ def test_what_was_not_pushed_is_downloaded(tmp_path: Path, ciguard: Ciguard) -> 
 
 
 def test_who_may_push_and_what(tmp_path: Path, ciguard: Ciguard) -> None:
-    content, other = (pack({"ciguard-plan-x-1": pack({"plan.json": it})}) for it in (b"1", b"2"))
+    bombs = (b"1", b"2", bytes(200 << 20))
+    content, other, bomb = (pack({"ciguard-plan-7-1": pack({"plan.json": it})}) for it in bombs)
     with report_job(tmp_path, world_of(1, 2)) as job:
         with job.service.database.write() as connection:
             secret = tokens.create(connection, RUN.repository_id).secret
@@ -93,7 +95,7 @@ def test_who_may_push_and_what(tmp_path: Path, ciguard: Ciguard) -> None:
         assert push(run_id="8") == push(run_attempt="2") == push(of=8) == 401
         assert push(token=secret) == push(token="no.token.x") == 401
         assert push(repository_id="14") == 404
-        assert push(b"no zip") == 400
+        assert push(b"no zip") == push(bomb) == push(pack({"ciguard-record-x-1": b"PK"})) == 400
         assert push(bytes(PUSH_BYTES + 1)) == 413
         for given, words in ((secret, "no history"), ("", "or the job may not"), ("x", "refuses")):
             errors = job.report(
@@ -101,6 +103,12 @@ def test_who_may_push_and_what(tmp_path: Path, ciguard: Ciguard) -> None:
             )
             assert words in errors
         assert stored_names(job) == []
-        assert [push(), push(), push(other), push()] == [204, 204, 409, 204]
-        assert "other records already" in job.report(ciguard)  # a warning, and no failure
-        assert stored_names(job) == [raw_archives.PUSHED]
+        assert [push(), push()] == [204, 204]
+        assert "another job of the run attempt has pushed other records" in job.report(ciguard)
+        assert [push(), push(other)] == [409, 409]
+        stored = (tmp_path / "results/artifacts").rglob("*.zip")
+        assert [path.read_bytes() for path in stored] == [b""]
+        row, calls = job.judge()  # not from what was forged
+        assert (row.verdict, row.planned, calls[DOWNLOAD]) == ("passed", 2, 2)
+        late = (job.service, RunKey(1, 9, 1), raw_archives.PUSHED)  # two push at once
+        assert [raw_archives.store(*late, body) for body in (content, other)] == [True, False]
