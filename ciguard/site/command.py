@@ -27,7 +27,7 @@ from ciguard.guard.view import owner_text
 from ciguard.history.stores import load, open_store
 from ciguard.render import pages
 from ciguard.render.templates import environment, template_folder
-from ciguard.site.read_model import base_history, repository_pages, run_rows
+from ciguard.site.read_model import base_history, base_state, repository_pages, run_rows
 from ciguard.sources import local
 from ciguard.text import count_of, size
 
@@ -103,8 +103,10 @@ def command(
             raise InputError(what, where=location, fix=fix)
         rows = run_rows(base)
         site |= repository_pages(name, base, rows)
-        lines.append(pages.RepositoryLine(name, False, rows[0].branch, rows[0]))
-        text = badge.render(run=rows[0], coverage=base.runs[-1].coverage)
+        state = base_state(rows)
+        lines.append(pages.RepositoryLine(name, False, rows[0].branch, state))
+        coverage = next((run.coverage for run in reversed(base.runs) if run.coverage), None)
+        text = badge.render(run=state, coverage=coverage)
         files[f"{name}/badge.svg"] = text.encode()
         if report:
             page = local.read(invocation.folder / report)

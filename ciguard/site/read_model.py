@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from statistics import multimode
 from typing import Final
 
 import numpy as np
@@ -23,13 +24,16 @@ from ciguard.render.trends import charted_runs, find_trends
 
 LISTED: Final = 30  # tests of a list, each with a page of its own
 SHOWN: Final = 30  # runs of a table
+STATE_DAYS: Final = 32  # a monthly workflow counts
 DAY_MS: Final = 86_400_000
 ALIASES: Final = {"time": "offenders", "flaky": "flaky"}  # by measure: the page that a tab links
 
 
 def base_history(history: History) -> History:
-    """Return a history without its other runs, and without what pages do not show."""
-    positions = sorted(base_runs(history, BaseQuery()))
+    """Return the history of the branch with most runs of merged changes, the newest of equals."""
+    branches = (history.runs[at].branch for at in base_runs(history, BaseQuery()))
+    branch = next(iter(multimode(filter(None, branches))), None)
+    positions = sorted(base_runs(history, BaseQuery(branch)))
     index = np.full(len(history.runs), -1, np.int32)
     index[positions] = np.arange(len(positions))
     rows = index[history.values.run] >= 0
@@ -117,10 +121,7 @@ def _sums(key: UnitKey, runs: Sequence[pages.UnitRun]) -> pages.UnitSums:
 
 
 def run_rows(base: History) -> tuple[pages.RunRow, ...]:
-    """Return the base runs, the newest first, each with one cell for all suites.
-
-    If the newest runs are red, the facts of the newest one have the first of them.
-    """
+    """Return the base runs, the newest first, each with one cell for all suites."""
     words, values = CODE_NAMES["outcome"], base.values
     counts = np.zeros((len(base.runs), len(words)), np.int64)
     np.add.at(counts, (values.run, values.outcome), 1)
@@ -144,12 +145,25 @@ def run_rows(base: History) -> tuple[pages.RunRow, ...]:
             cells=(cell,),
         )
         rows.insert(0, row)
-    reds = list(takewhile(lambda row: row.is_red, rows))
-    if reds:
-        green_sha = rows[len(reds)].head_sha if len(reds) < len(rows) else None
-        red = {"sha": reds[-1].head_sha, "green_sha": green_sha, "commits": None}
-        rows[0] = replace(rows[0], facts={"red_since": red})
     return tuple(rows)
+
+
+def base_state(rows: Sequence[pages.RunRow]) -> pages.RunRow:
+    """Return the newest red run that is the newest of its workflow; if none is, the newest run.
+
+    Its facts have the first of the red runs. A workflow without runs for `STATE_DAYS`, as one that
+    was renamed, does not count.
+    """
+    since_ms = rows[0].started_at_ms - STATE_DAYS * DAY_MS
+    newest = {row.workflow: row for row in reversed(rows) if row.started_at_ms >= since_ms}
+    state = next((row for row in rows if row.is_red and row in newest.values()), rows[0])
+    runs = [row for row in rows if row.workflow == state.workflow]
+    reds = list(takewhile(lambda row: row.is_red, runs))
+    if not reds:
+        return state
+    green_sha = runs[len(reds)].head_sha if len(reds) < len(runs) else None
+    red = {"sha": reds[-1].head_sha, "green_sha": green_sha, "commits": None}
+    return replace(state, facts={"red_since": red})
 
 
 def _ms(run: HistoryRun) -> int:

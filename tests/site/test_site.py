@@ -57,8 +57,12 @@ def record_of(run: int, results: list[Result], repository: str, **facts: Any) ->
         run_attempt=1,
         repository=repository or None,
         head_sha=f"{run + 1:040x}",
-        started_at=f"2026-11-{10 + run}T10:00:00Z",
-        **{"branch": "main", "event": "push", **facts},
+        **{
+            "started_at": f"2026-11-{10 + run}T10:00:00Z",
+            "branch": "main",
+            "event": "push",
+            **facts,
+        },
     )
     return Record("01", line, results=tuple(results), end=EndLine("completed", at_s=60.0 + run))
 
@@ -196,6 +200,7 @@ def test_runs_and_the_state_of_the_base(site: Path) -> None:
         "sha": f"{5:040x}", "green_sha": f"{4:040x}", "commits": None,
     }  # fmt: skip
     assert "red since 0000000" in page(site, "index.html").text
+    assert red["run_id"] == 105
     runs = values(site, "/octo-org/shop")["runs"]
     assert [run["verdict"] for run in runs] == ["failed"] * 2 + ["passed"] * 3 + ["failed"]
     assert [run["makespan_s"] for run in runs] == [65.0, 64.0, 63.0, 62.0, 61.0, 60.0]
@@ -210,6 +215,42 @@ def test_last_run_is_the_page_of_the_report(site: Path) -> None:
     assert (site / path).read_text() == "<title>the report</title>"
     assert "https://github.com/acme/lib/actions/runs/101" in page(site, "index.html").links
     assert "lib/runs/100/1.html" in page(site, "acme/lib.html").links
+
+
+CI, NIGHTLY = {"workflow": "ci.yml"}, {"workflow": "nightly.yml"}
+RELEASE = {**CI, "branch": "release/1.0"}
+OLD = {**NIGHTLY, "started_at": "2026-09-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict", "red_since"),
+    [
+        ((("passed", CI), ("failed", CI), ("failed", CI), ("passed", NIGHTLY)), "failed", 2),
+        ((("passed", NIGHTLY), ("failed", NIGHTLY), ("passed", CI), ("failed", CI)), "failed", 4),
+        ((("failed", CI), ("failed", CI), ("passed", RELEASE)), "failed", 1),
+        ((("failed", OLD), ("passed", CI)), "passed", 0),
+        ((("failed", CI), ("failed", NIGHTLY), ("passed", CI), ("passed", NIGHTLY)), "passed", 0),
+    ],
+    ids=("nightly is green", "both are red", "release is green", "renamed", "green"),
+)
+def test_base_is_red_if_a_workflow_is(
+    runs: list[tuple[Outcome, dict[str, str]]],
+    verdict: str,
+    red_since: int,
+    tmp_path: Path,
+    ciguard: Ciguard,
+) -> None:
+    merged = empty()
+    for at, (outcome, facts) in enumerate(runs):
+        record = record_of(at, [Result("a", outcome, case="a")], "o/r", **facts)
+        merged = merge(merged, history_of([record]))
+    write(tmp_path / "h", merged)
+    ciguard("site", "--out", "site", "--history", "h", cwd=tmp_path)
+    assert f"tests: {verdict}" in (tmp_path / "site/o/r/badge.svg").read_text()
+    (line,) = values(tmp_path / "site", "/")["repositories"]
+    assert (line["default_branch"], line["base"]["verdict"]) == ("main", verdict)
+    since = line["base"]["facts"] and line["base"]["facts"]["red_since"]["sha"]
+    assert since == (f"{red_since:040x}" if red_since else None)
 
 
 def lose_shard(record: Record) -> Record:
