@@ -36,6 +36,9 @@ STATIC: Final = "-/static/"  # no owner's name begins with a hyphen
 NO_VIEWER: Final = {"may_act": False, "login": "", "is_stale": False}
 _REPOSITORY: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)  # leaves no folder
 _LINK: Final = re.compile(r' (href|src|data-source)="(/[^"#]*)(#[^"]*)?"')
+_REPORTED: Final = re.compile(  # the first link of a page of `ciguard report`
+    rb'<dt>run</dt><dd><a href="[^"]*/([^"/]+/[^"/]+)/actions/runs/(\d+)(?:/attempts/(\d+))?"'
+)
 _RUN: Final = re.compile(r"(/[^/]+/[^/]+/)runs/([0-9]+)/[0-9]+")
 
 
@@ -67,7 +70,7 @@ class PageVisit:
     *("--report", "reports"),
     metavar="FILE",
     multiple=True,
-    help="Page of `ciguard report --html` about the last run; one for each --history, in order.",
+    help="Page of `ciguard report --html` about a run; one for each --history, in order.",
 )
 @click.pass_obj
 def command(
@@ -110,9 +113,12 @@ def command(
         files[f"{name}/badge.svg"] = text.encode()
         if report:
             page = local.read(invocation.folder / report)
-            # A later run may have been added since; a report links its own run, and older ones.
-            own = next((row for row in rows if f"/runs/{row.run_id}".encode() in page), rows[0])
-            files[f"{name}/runs/{own.run_id}/{own.run_attempt}.html"] = page
+            of = _REPORTED.search(page)
+            if of is None or of[1] != name.encode():
+                fix = "pass a page of `ciguard report --html`, made in GitHub Actions"
+                raise InputError(f"no report of a run of {name}", where=report, fix=fix)
+            # The history may not have the run yet: a service adds a run after its end.
+            files[f"{name}/runs/{int(of[2])}/{int(of[3] or 1)}.html"] = page
     lines.sort(key=lambda line: line.base is None or not line.base.is_red)
     site["/"] = pages.RepositoriesPage("", 1, 1, len(lines), tuple(lines))
     files |= _render(site, files, invocation.environ.get("GITHUB_SERVER_URL", SERVER_URL))

@@ -25,6 +25,8 @@ from ciguard.model import EndLine, Outcome, Record, Result, ShardLine
 from ciguard.site.command import MARKER, file_of
 
 RUNS = 6
+BASE = {"branch": "main", "event": "push", "workflow": "ci.yml"}
+REPORT = '<dt>run</dt><dd><a href="https://github.com/{}/actions/runs/{}">'
 HOSTILE = (
     '<script>alert("1")</script>',
     "line\nbreak & \t tab",
@@ -57,12 +59,7 @@ def record_of(run: int, results: list[Result], repository: str, **facts: Any) ->
         run_attempt=1,
         repository=repository or None,
         head_sha=f"{run + 1:040x}",
-        **{
-            "started_at": f"2026-11-{10 + run}T10:00:00Z",
-            "branch": "main",
-            "event": "push",
-            **facts,
-        },
+        **{"started_at": f"2026-11-{10 + run}T10:00:00Z", **BASE, **facts},
     )
     return Record("01", line, results=tuple(results), end=EndLine("completed", at_s=60.0 + run))
 
@@ -105,8 +102,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Path:
     folder = tmp_path_factory.mktemp("site")
     write(folder / "shop", history())
     write(folder / "lib", history("acme/lib", runs=2))
-    (folder / "report.html").write_text("<title>the report</title>")
-    (folder / "older.html").write_text('<a href="https://github.com/acme/lib/actions/runs/100">run')
+    (folder / "report.html").write_text(REPORT.format("octo-org/shop", 105))
+    (folder / "older.html").write_text(REPORT.format("acme/lib", 100))
     histories = ("--history", "shop", "--history", "lib")
     reports = ("--report", "report.html", "--report", "older.html")
     done = ciguard("site", "--out", "site", *histories, *reports, cwd=folder)
@@ -209,43 +206,55 @@ def test_runs_and_the_state_of_the_base(site: Path) -> None:
     assert page(site, "octo-org/shop.html").elements["polyline"] == 2
 
 
+def test_report_is_filed_under_its_own_run(tmp_path: Path, ciguard: Ciguard) -> None:
+    report = str(Path(__file__).parents[1] / "samples/report/hurt.html")
+    write(tmp_path / "h", history(runs=2))
+    write(tmp_path / "other", history("acme/lib", runs=2))
+    words = ("site", "--out", "site", "--report", report, "--history")
+    ciguard(*words, "h", cwd=tmp_path)
+    (filed,) = (tmp_path / "site").glob("*/*/runs/*/*")
+    assert filed == tmp_path / "site/octo-org/shop/runs/7/2.html"
+    assert (
+        "no report of a run of acme/lib" in ciguard(*words, "other", cwd=tmp_path, expect=3).stderr
+    )
+
+
 def test_last_run_is_the_page_of_the_report(site: Path) -> None:
     path = "octo-org/shop/runs/105/1.html"
     assert path in page(site, "index.html").links
-    assert (site / path).read_text() == "<title>the report</title>"
+    assert (site / path).read_text() == REPORT.format("octo-org/shop", 105)
     assert "https://github.com/acme/lib/actions/runs/101" in page(site, "index.html").links
     assert "lib/runs/100/1.html" in page(site, "acme/lib.html").links
 
 
-CI, NIGHTLY = {"workflow": "ci.yml"}, {"workflow": "nightly.yml"}
-RELEASE = {**CI, "branch": "release/1.0"}
-OLD = {**NIGHTLY, "started_at": "2026-09-01T00:00:00Z"}
+WORKFLOWS: Mapping[str, Mapping[str, str]] = {
+    "ci": {},
+    "nightly": {"workflow": "nightly.yml"},
+    "renamed": {"workflow": "old.yml", "started_at": "2026-09-01T00:00:00Z"},
+    "release": {"branch": "release/1.0"},
+}
 
 
 @pytest.mark.parametrize(
-    ("runs", "verdict", "red_since"),
+    ("runs", "red_since"),
     [
-        ((("passed", CI), ("failed", CI), ("failed", CI), ("passed", NIGHTLY)), "failed", 2),
-        ((("passed", NIGHTLY), ("failed", NIGHTLY), ("passed", CI), ("failed", CI)), "failed", 4),
-        ((("failed", CI), ("failed", CI), ("passed", RELEASE)), "failed", 1),
-        ((("failed", OLD), ("passed", CI)), "passed", 0),
-        ((("failed", CI), ("failed", NIGHTLY), ("passed", CI), ("passed", NIGHTLY)), "passed", 0),
+        ("+ci -ci -ci +nightly", 2),
+        ("+nightly -nightly +ci -ci", 4),
+        ("-ci -ci +release", 1),
+        ("-renamed +ci", None),
+        ("-ci -nightly +ci +nightly", None),
     ],
-    ids=("nightly is green", "both are red", "release is green", "renamed", "green"),
 )
 def test_base_is_red_if_a_workflow_is(
-    runs: list[tuple[Outcome, dict[str, str]]],
-    verdict: str,
-    red_since: int,
-    tmp_path: Path,
-    ciguard: Ciguard,
+    runs: str, red_since: int | None, tmp_path: Path, ciguard: Ciguard
 ) -> None:
     merged = empty()
-    for at, (outcome, facts) in enumerate(runs):
-        record = record_of(at, [Result("a", outcome, case="a")], "o/r", **facts)
-        merged = merge(merged, history_of([record]))
+    for at, run in enumerate(runs.split()):
+        result = Result("a", "passed" if run[0] == "+" else "failed", case="a")
+        merged = merge(merged, history_of([record_of(at, [result], "o/r", **WORKFLOWS[run[1:]])]))
     write(tmp_path / "h", merged)
     ciguard("site", "--out", "site", "--history", "h", cwd=tmp_path)
+    verdict = "failed" if red_since else "passed"
     assert f"tests: {verdict}" in (tmp_path / "site/o/r/badge.svg").read_text()
     (line,) = values(tmp_path / "site", "/")["repositories"]
     assert (line["default_branch"], line["base"]["verdict"]) == ("main", verdict)
