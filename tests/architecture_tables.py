@@ -158,7 +158,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "report.judging": (*SHARED, "compare", "config", "github", "guard", "report", "sources"),
     "report.remote_run": (*SHARED, "config", "github", "guard", "report", "sources"),
     "report.publish": (*SHARED, "github", "guard", "render", "report"),
-    "site": (*SHARED, "history", "render"),
+    "site": (*SHARED, "history", "render", "compare.whose.interval_text"),
     "site.command": (*SHARED, "history", "render", "site", "guard.view.owner_text"),
     # Composes all, for an organisation.
     "serve": (

@@ -456,6 +456,26 @@ class SlowestPage:
 
 
 @dataclass(frozen=True, slots=True)
+class FlakyPage:
+    """The flaky tests of all runs since `from_ms`, and then the broken ones.
+
+    By the full name of a test: `owners`, if known, and `quarantined`, the last day or "". `from_ms`
+    is later than the query asks for if `is_partial`.
+    """
+
+    TEMPLATE: ClassVar[str] = "flaky"
+
+    repository: str
+    days: int
+    from_ms: int
+    is_partial: bool
+    missing_runs: tuple[str, ...]
+    tests: tuple[FlakyTest, ...]
+    owners: Mapping[str, list[str]]
+    quarantined: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class UnitPage:
     """A test's runs, the newest first; `case` is None for all its cases.
 

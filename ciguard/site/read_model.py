@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import chain, pairwise, takewhile
 from statistics import multimode
 from typing import Final
 
 import numpy as np
 
+from ciguard.compare.whose import interval_text
 from ciguard.history.file import CODE_NAMES, History, Values
 from ciguard.history.query import DIED, FAILED, BaseQuery, base_runs
 from ciguard.history.runs import HistoryRun
@@ -24,9 +25,8 @@ from ciguard.render.trends import charted_runs, find_trends
 
 LISTED: Final = 30  # tests of a list, each with a page of its own
 SHOWN: Final = 30  # runs of a table
-STATE_DAYS: Final = 32  # a monthly workflow counts
+STATE_DAYS: Final = 32  # of a workflow without runs, which was renamed; a monthly one counts
 DAY_MS: Final = 86_400_000
-ALIASES: Final = {"time": "offenders", "flaky": "flaky"}  # by measure: the page that a tab links
 
 
 def base_history(history: History) -> History:
@@ -59,12 +59,17 @@ def repository_pages(
     yield path, pages.RepositoryPage(*heads, "", None, {}, ("",), (), shown, "", days, *trends)
     runs: dict[int, tuple[pages.UnitRun, ...]] = {}
     for by, tests in ranked_tests(base):
-        runs |= {test: runs_of_test(base, test) for test in tests}
+        runs |= {test: tuple(runs_of_test(base, test)) for test in tests}
         sums = tuple(_sums(_named(base.keys[test]), runs[test]) for test in tests)
         page = pages.SlowestPage(name, by, days, (), sums)
         yield f"{path}/offenders?by={by}", page
-        if by in ALIASES:
-            yield f"{path}/{ALIASES[by]}", page
+        if by == "time":
+            yield f"{path}/offenders", page
+    found = (_flaky_tests(_named(base.keys[test]), own) for test, own in runs.items())
+    flaky = [*chain.from_iterable(found)]
+    flaky.sort(key=lambda test: (test.is_broken, -test.failures / test.runs))
+    since_ms = rows[-1].started_at_ms
+    yield f"{path}/flaky", pages.FlakyPage(name, days, since_ms, False, (), tuple(flaky), {}, {})
     for test, own in runs.items():
         key = _named(base.keys[test])
         page_of_test = pages.UnitPage(name, *key, None, None, (), "", (), own)
@@ -92,11 +97,28 @@ def ranked_tests(base: History) -> Iterator[tuple[str, list[int]]]:
         yield by, best[score[best] > 0].tolist()
 
 
-def runs_of_test(base: History, test: int) -> tuple[pages.UnitRun, ...]:
-    """Return the base runs of a test, the newest first."""
+def _flaky_tests(key: UnitKey, runs: Sequence[pages.UnitRun]) -> Iterator[pages.FlakyTest]:
+    """Yield the test of these runs, the newest first, if the service calls it flaky or broken."""
+    failed = [run for run in runs if run.status == "bad" or run.is_flaky]
+    red = list(takewhile(lambda run: run.status == "bad", runs))
+    heads = {run.head_sha for run in runs if run.status == "bad"} - {""}
+    heads &= {run.head_sha for run in runs if run.status == "good"}
+    periods = sum(new in failed and old not in failed for new, old in pairwise((*runs, None)))
+    if failed:
+        retried, last = sum(run.is_flaky for run in runs), failed[0]
+        test = pages.FlakyTest(
+            *(*key, retried, len(heads), last.run_id, last.run_attempt, runs[0].branch),
+            *(len(failed), len(runs), len(red), red[-1].head_sha if red else ""),
+            *(failed[-1].at_ms, last.at_ms, None, interval_text(len(failed), len(runs))),
+        )
+        if periods > 1 or heads or retried or test.is_broken:
+            yield test
+
+
+def runs_of_test(base: History, test: int) -> Iterator[pages.UnitRun]:
+    """Yield the base runs of a test, the newest first."""
     values = base.values
     begin, end = np.searchsorted(values.key, [test, test + 1]).tolist()
-    runs = []
     for row in reversed(range(begin, end)):
         run, outcome, ending = base.runs[values.run[row]], values.outcome[row], values.ending[row]
         measures = values.wall_s[row].item(), values.peak_delta_bytes[row].item()
@@ -107,8 +129,7 @@ def runs_of_test(base: History, test: int) -> tuple[pages.UnitRun, ...]:
         tries = int(values.try_number[row])
         measured = wall_s, None, growth, None
         of = run.branch or "", run.sha or ""
-        runs.append(pages.UnitRun(*head, *words, status, tries, *measured, *of))
-    return tuple(runs)
+        yield pages.UnitRun(*head, *words, status, tries, *measured, *of)
 
 
 def _sums(key: UnitKey, runs: Sequence[pages.UnitRun]) -> pages.UnitSums:
@@ -151,8 +172,7 @@ def run_rows(base: History) -> tuple[pages.RunRow, ...]:
 def base_state(rows: Sequence[pages.RunRow]) -> pages.RunRow:
     """Return the newest red run that is the newest of its workflow; if none is, the newest run.
 
-    Its facts have the first of the red runs. A workflow without runs for `STATE_DAYS`, as one that
-    was renamed, does not count.
+    Its facts have the first of the red runs.
     """
     since_ms = rows[0].started_at_ms - STATE_DAYS * DAY_MS
     newest = {row.workflow: row for row in reversed(rows) if row.started_at_ms >= since_ms}

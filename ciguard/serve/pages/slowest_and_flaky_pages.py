@@ -5,12 +5,11 @@ The first ranks tests by one measure: time, peak, growth of memory, failures, or
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from collections.abc import Collection
+from typing import Final
 
 from ciguard.errors import RemoteError
-from ciguard.render.pages import FlakyTest, SlowestPage
+from ciguard.render.pages import FlakyPage, FlakyTest, SlowestPage
 from ciguard.serve.pages.visit import Visit
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
@@ -20,29 +19,6 @@ from ciguard.serve.state.repositories import Repository
 DAYS: Final = 30
 MAX_DAYS: Final = 3650
 LIMIT: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class FlakyPage:
-    """The flaky tests, the most often flaky first, and then the broken ones.
-
-    Attributes:
-        from_ms: the runs that started since then are counted.
-        is_partial: `from_ms` is later than the query asks for.
-        owners: by the full name of each test whose owners are known.
-        quarantined: the last day of its quarantine, by the full name of a test; "" for none.
-    """
-
-    TEMPLATE: ClassVar[str] = "flaky"
-
-    repository: str
-    days: int
-    from_ms: int
-    is_partial: bool
-    missing_runs: tuple[str, ...]
-    tests: tuple[FlakyTest, ...]
-    owners: Mapping[str, list[str]]
-    quarantined: Mapping[str, str]
 
 
 def slowest_page(visit: Visit) -> SlowestPage:
