@@ -8,6 +8,7 @@ Autoescaping leaves no quotation mark in a text, so that none is taken for a lin
 from __future__ import annotations
 
 import html
+import json
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ STATIC: Final = "-/static/"  # no owner's name begins with a hyphen
 NO_VIEWER: Final = {"may_act": False, "login": "", "is_stale": False}
 _REPOSITORY: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)  # leaves no folder
 _LINK: Final = re.compile(r' (href|src|data-source)="(/[^"#]*)(#[^"]*)?"')
-_REPORTED: Final = re.compile(  # the first link of a page of `ciguard report`
+_REPORTED: Final = re.compile(  # a page of `ciguard report`, by the link to its run
     rb'<dt>run</dt><dd><a href="[^"]*/([^"/]+/[^"/]+)/actions/runs/(\d+)(?:/attempts/(\d+))?"'
 )
 _RUN: Final = re.compile(r"(/[^/]+/[^/]+/)runs/([0-9]+)/[0-9]+")
@@ -87,7 +88,6 @@ def command(
         raise UsageError("the folder has files of no site", where=f"--out {folder}", fix=fix)
     static = template_folder() / pages.FOLDER / "static"
     files = {f"{STATIC}{file.name}": file.read_bytes() for file in static.iterdir()}
-    files[MARKER] = b'{"ciguard_site": 1}\n'
     badge = environment().get_template(f"{pages.FOLDER}badge.svg.j2")
     site: dict[str, pages.View] = {}
     lines: list[pages.RepositoryLine] = []
@@ -104,13 +104,14 @@ def command(
             what = "no run of a base branch with the name of its repository"
             fix = "add one: ciguard history add; or set GITHUB_REPOSITORY=OWNER/NAME"
             raise InputError(what, where=location, fix=fix)
-        rows = run_rows(base)
+        if any(name == line.repository for line in lines):
+            raise UsageError(f"two histories of {name}", where="--history", fix="name it once")
+        rows = tuple(run_rows(base))
         site |= repository_pages(name, base, rows)
         state = base_state(rows)
         lines.append(pages.RepositoryLine(name, False, rows[0].branch, state))
         coverage = next((run.coverage for run in reversed(base.runs) if run.coverage), None)
-        text = badge.render(run=state, coverage=coverage)
-        files[f"{name}/badge.svg"] = text.encode()
+        files[f"{name}/badge.svg"] = badge.render(run=state, coverage=coverage).encode()
         if report:
             page = local.read(invocation.folder / report)
             of = _REPORTED.search(page)
@@ -122,6 +123,11 @@ def command(
     lines.sort(key=lambda line: line.base is None or not line.base.is_red)
     site["/"] = pages.RepositoriesPage("", 1, 1, len(lines), tuple(lines))
     files |= _render(site, files, invocation.environ.get("GITHUB_SERVER_URL", SERVER_URL))
+    former = json.loads(local.read(out / MARKER))["files"] if (out / MARKER).exists() else ()
+    gone = {*former} - {*files}  # as the pages of a repository that is no longer named
+    for file in [path for path in out.rglob("*") if path.relative_to(out).as_posix() in gone]:
+        file.unlink()
+    files[MARKER] = json.dumps({"ciguard_site": 1, "files": [*files]}).encode()
     for path, content in files.items():
         local.write(out / path, content)
     total = size(sum(map(len, files.values())))

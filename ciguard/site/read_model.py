@@ -126,10 +126,9 @@ def runs_of_test(base: History, test: int) -> Iterator[pages.UnitRun]:
         head = run.run_id, run.run_attempt, _ms(run), 1
         words = CODE_NAMES["outcome"][outcome], CODE_NAMES["ending"][ending] or "unknown"
         status = STATUSES[1 if FAILED[outcome, ending] else 2 * (outcome == DIED)]
-        tries = int(values.try_number[row])
         measured = wall_s, None, growth, None
         of = run.branch or "", run.sha or ""
-        yield pages.UnitRun(*head, *words, status, tries, *measured, *of)
+        yield pages.UnitRun(*head, *words, status, int(values.try_number[row]), *measured, *of)
 
 
 def _sums(key: UnitKey, runs: Sequence[pages.UnitRun]) -> pages.UnitSums:
@@ -141,20 +140,19 @@ def _sums(key: UnitKey, runs: Sequence[pages.UnitRun]) -> pages.UnitSums:
     return pages.UnitSums(*key, *counts, *times, None, max(growths, default=None))
 
 
-def run_rows(base: History) -> tuple[pages.RunRow, ...]:
-    """Return the base runs, the newest first, each with one cell for all suites."""
+def run_rows(base: History) -> Iterator[pages.RunRow]:
+    """Yield the base runs, the newest first, each with one cell for all suites."""
     words, values = CODE_NAMES["outcome"], base.values
     counts = np.zeros((len(base.runs), len(words)), np.int64)
     np.add.at(counts, (values.run, values.outcome), 1)
     walls_s = np.bincount(values.run, np.nan_to_num(values.wall_s), len(counts)).tolist()
-    rows: list[pages.RunRow] = []
-    for run, numbers, wall_s in zip(base.runs, counts.tolist(), walls_s, strict=True):
+    for run, numbers, wall_s in [*zip(base.runs, counts.tolist(), walls_s, strict=True)][::-1]:
         missing = sum(len(leg.lost_units) for leg in run.legs)
         planned, counted = sum(numbers) + missing, dict(zip(words, numbers, strict=True))
         peak_bytes = max((leg.peak_bytes for leg in run.legs if leg.peak_bytes), default=None)
         cell = pages.RunSuiteRow("", "", planned, missing, counted, wall_s, peak_bytes, None)
         verdict: pages.RunVerdict = "failed" if cell.bad else "passed"
-        row = pages.RunRow(
+        yield pages.RunRow(
             pages.RunKey(0, run.run_id, run.run_attempt),
             *(run.workflow or "", run.event or "", run.branch or "", run.sha or ""),
             pull_request=None,
@@ -165,8 +163,6 @@ def run_rows(base: History) -> tuple[pages.RunRow, ...]:
             makespan_s=max((leg.wall_s for leg in run.legs if leg.wall_s), default=None),
             cells=(cell,),
         )
-        rows.insert(0, row)
-    return tuple(rows)
 
 
 def base_state(rows: Sequence[pages.RunRow]) -> pages.RunRow:

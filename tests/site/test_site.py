@@ -219,8 +219,8 @@ def test_report_is_filed_under_its_own_run(tmp_path: Path, ciguard: Ciguard) -> 
     ciguard(*words, "h", cwd=tmp_path)
     (filed,) = (tmp_path / "site").glob("*/*/runs/*/*")
     assert filed == tmp_path / "site/octo-org/shop/runs/7/2.html"
-    done = ciguard(*words, "other", cwd=tmp_path, expect=3)
-    assert "no report of a run of acme/lib" in done.stderr
+    error = ciguard(*words, "other", cwd=tmp_path, expect=3).stderr
+    assert "no report of a run of acme/lib" in error
 
 
 def test_last_run_is_the_page_of_the_report(site: Path) -> None:
@@ -337,8 +337,15 @@ def test_folder_with_other_files_is_refused(tmp_path: Path, ciguard: Ciguard) ->
     ciguard(*words, cwd=tmp_path)
     first = {path: path.read_bytes() for path in own.rglob("*") if path.is_file()}
     assert (own / MARKER) in first
+    (own / "CNAME").write_text("mine")
+    write(tmp_path / "other", history("acme/lib", runs=1))
+    ciguard(*words[:-1], "other", cwd=tmp_path)
+    assert not list(own.rglob("octo-org/*.*"))
     ciguard(*words, cwd=tmp_path)
+    first[own / "CNAME"] = b"mine"
     assert {path: path.read_bytes() for path in own.rglob("*") if path.is_file()} == first
+    error = ciguard(*words, "--history", "h", cwd=tmp_path, expect=2).stderr
+    assert "two histories of octo-org/shop" in error
 
 
 def test_site_needs_nothing_of_the_service(tmp_path: Path) -> None:
