@@ -52,7 +52,8 @@ def repository_pages(
     """
     path = pages.repository_path(name)
     heads = (name, False, rows[0].branch)
-    days = (rows[0].started_at_ms - rows[-1].started_at_ms) // DAY_MS + 1
+    dates_ms = [row.started_at_ms for row in rows if row.started_at_ms] or [0]
+    days = (dates_ms[0] - dates_ms[-1]) // DAY_MS + 1
     charted = charted_runs(rows, 0)
     trends = tuple(charted), find_trends(charted)
     shown = tuple(rows[:SHOWN])
@@ -68,8 +69,7 @@ def repository_pages(
     found = (_flaky_tests(_named(base.keys[test]), own) for test, own in runs.items())
     flaky = [*chain.from_iterable(found)]
     flaky.sort(key=lambda test: (test.is_broken, -test.failures / test.runs))
-    since_ms = rows[-1].started_at_ms
-    yield f"{path}/flaky", pages.FlakyPage(name, days, since_ms, False, (), tuple(flaky), {}, {})
+    yield f"{path}/flaky", pages.FlakyPage(name, days, dates_ms[-1], False, (), (*flaky,), {}, {})
     for test, own in runs.items():
         key = _named(base.keys[test])
         page_of_test = pages.UnitPage(name, *key, None, None, (), "", (), own)
