@@ -21,6 +21,7 @@ CASES = {
     "own": ({"/s/ciguard-site.json": MARKED}, 0, "is a site of ciguard"),
     "empty": ({}, 0, "is empty"),
     "other": ({"/s/": (200, "mine")}, 1, "is the site of another program"),
+    "docs only": ({}, 1, "is the site of another program"),
     "sign-in": ({"/s/ciguard-site.json": (200, "<html>")}, 1, "is the site of another program"),
     "broken": ({"/s/ciguard-site.json": (503, "")}, 1, "cannot be read (status 503)"),
     "no right": ({API: (403, "")}, 1, "GitHub does not say what the repository publishes"),
@@ -36,7 +37,8 @@ def test_another_site_is_never_replaced(case: str, tmp_path: Path) -> None:
         def do_GET(self) -> None:
             tokens[self.path] = self.headers["Authorization"]
             address = f"http://{self.headers['Host']}/s/"
-            default = (200, json.dumps({"html_url": address})) if self.path == API else (404, "")
+            facts = {"html_url": address, "status": "built" if case == "docs only" else None}
+            default = (200, json.dumps(facts)) if self.path == API else (404, "")
             status, text = answers.get(self.path, default)
             self.send_response(status)
             self.end_headers()
@@ -55,11 +57,12 @@ def test_another_site_is_never_replaced(case: str, tmp_path: Path) -> None:
             "_CIGUARD_PYTHON": sys.executable,
             "NO_PROXY": "*",
         }
-        command = [shutil.which("bash") or "bash", str(SCRIPT)]
+        command = [shutil.which("bash") or "bash", "-x", str(SCRIPT)]
         done = subprocess.run(
             command, env=clean_environment(**environ), capture_output=True, text=True, check=False
         )
         server.shutdown()
     assert (done.returncode, words in done.stdout) == (code, True), done.stdout + done.stderr
     assert tokens.pop(API) == "Bearer secret"
+    assert "secret" not in done.stderr  # the command lines
     assert set(tokens.values()) <= {None}
