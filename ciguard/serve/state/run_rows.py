@@ -30,6 +30,8 @@ from ciguard.serve.state.run_key import (
 
 PAGE: Final = 50
 OWNING: Final = 200  # runs by which the owners of tests are known
+STATE_MS: Final = 90 * 24 * 3_600_000  # after which a workflow without runs counts as removed
+MAX_IDS: Final = 20_000
 _RUN: Final = schema.run.c
 _SUITE: Final = schema.run_suite.c
 _OWNERS: Final = sa.cast(_RUN.facts["owners"], sa.Text)
@@ -75,13 +77,13 @@ def record_run(connection: Connection, run: RunRow) -> None:
         rows = [{**asdict(run.key), **asdict(cell)} for cell in run.cells]
         connection.execute(sa.insert(schema.run_suite), rows)
     if run.is_base_branch and run.verdict != "foreign":
-        _set_base_run(connection, run.key.repository_id)
+        _set_base_run(connection, run.key.repository_id, run.completed_at_ms - STATE_MS)
 
 
-def _set_base_run(connection: Connection, repository_id: int) -> None:
+def _set_base_run(connection: Connection, repository_id: int, since_ms: int) -> None:
     """Record the state of the default branch: red if the newest run of any workflow is red."""
     newest_of: dict[str, RunRow] = {}
-    known = newest(connection, repository_id, is_base_branch=True)
+    known = newest_by_workflow(connection, repository_id, since_ms)
     for run in sorted(known, key=lambda run: run.key, reverse=True):
         newest_of.setdefault(run.workflow, run)
     shown = min(newest_of.values(), key=lambda run: not run.is_red)
@@ -140,10 +142,28 @@ def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
     return query.order_by(*(column.desc() for column in _PLACE)).limit(sa.bindparam("most"))
 
 
+def ids_of(connection: Connection, repository_id: int, **filters: str | int) -> list[int]:
+    """Return the ids of a repository's last 20,000 runs that pass filters, as of `newest`."""
+    query = _newest_query(tuple(filters)).with_only_columns(_RUN.run_id)
+    return list(connection.scalars(query, {**filters, "of": repository_id, "most": MAX_IDS}))
+
+
+def newest_by_workflow(
+    connection: Connection, repository_id: int, since_ms: int, limit: int = PAGE
+) -> tuple[RunRow, ...]:
+    """Return the last completed runs of each workflow of the default branch since a time."""
+    of_base: dict[str, Any] = {"is_base_branch": True, "since_ms": since_ms}
+    query = _newest_query(tuple(of_base)).with_only_columns(_RUN.workflow).order_by(None)
+    names = connection.scalars(query.distinct().limit(None), {**of_base, "of": repository_id})
+    of_base["limit"] = limit
+    pages = (newest(connection, repository_id, workflow=name, **of_base) for name in sorted(names))
+    return tuple(run for page in pages for run in page)
+
+
 def facts_of_tests(connection: Connection, repository_id: int, fact: str) -> dict[str, Any]:
-    """Return "owners_of" or "quarantined" of the last runs' failed tests, by `text.whole_name`."""
+    """Return "owners_of" or "quarantined" of the default branch's tests, by `text.whole_name`."""
     values: dict[str, Any] = {}
-    for run in newest(connection, repository_id, limit=OWNING):
+    for run in newest(connection, repository_id, is_base_branch=True, limit=OWNING):
         values = {**(run.facts or {}).get(fact, {}), **values}
     return values
 

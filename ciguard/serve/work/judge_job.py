@@ -265,8 +265,10 @@ class _Judging:
         if not (row.is_base_branch and row.is_red):
             return None
         with self.service.database.read() as connection:
-            rows = run_rows.newest(connection, row.key.repository_id, is_base_branch=True)
-        earlier = [past for past in rows if past.workflow == row.workflow and past.key < row.key]
+            rows = run_rows.newest(
+                connection, row.key.repository_id, is_base_branch=True, workflow=row.workflow
+            )
+        earlier = [past for past in rows if past.key < row.key]
         last = max(earlier, key=lambda past: past.key, default=None)
         if last is not None and last.is_red:
             return last.facts["red_since"] if last.facts else None

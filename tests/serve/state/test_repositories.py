@@ -102,6 +102,8 @@ def test_red_repositories_are_first_over_all_pages(connection: Connection) -> No
         3: "",
         4: "w8/1:failed w8/2:passed",
         5: "w9/1:incomplete",
+        6: "w10/1:failed " + " ".join(f"n{run_id}/1:passed" for run_id in range(11, 69)),
+        7: "w10/1:failed n7776011/1:passed",  # w has not run for 90 days
     }
     repositories.upsert(
         connection, [Repository(number, f"o/{9 - number}", False) for number in history]
@@ -117,12 +119,13 @@ def test_red_repositories_are_first_over_all_pages(connection: Connection) -> No
         run_rows.record_run(connection, foreign)
     found = [
         one.id
-        for offset in range(0, 6, 2)
+        for offset in range(0, 8, 2)
         for one in repositories.search(connection, sa.true(), "", limit=2, offset=offset)[1]
     ]
-    assert found == [5, 2, 3, 4, 1]
+    assert found == [6, 5, 2, 3, 7, 4, 1]
     shown = run_rows.base_runs(connection, history)
-    assert {number: run.key.run_id for number, run in shown.items()} == {1: 4, 2: 6, 4: 8, 5: 9}
+    base_runs = {number: run.key.run_id for number, run in shown.items()}
+    assert base_runs == {1: 4, 2: 6, 4: 8, 5: 9, 6: 10, 7: 7776011}
 
 
 @pytest.mark.parametrize(

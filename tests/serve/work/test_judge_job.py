@@ -264,6 +264,12 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
                 leg.header = replace(leg.header, runner=Runner(probe_s=probe_s))
         elif run == 7:
             del world.legs["02"]
+            with scene.service.database.write() as connection:  # newer than the red run before
+                red = run_rows.get(connection, RunKey(1, 6, 1))
+                assert red is not None
+                busy = replace(red, workflow="busy.yml", verdict="passed", exit_code=0)
+                for run_id in range(100, 150):
+                    run_rows.record_run(connection, replace(busy, key=RunKey(1, run_id, 1)))
         scene.upload(world, run)
         scene.server.runs[0]["head_sha"] = sha = f"{run}" * 40
         scene.server.runs[0]["path"] = f".github/workflows/{'nightly' if run == 5 else 'tests'}.yml"
@@ -287,7 +293,8 @@ def test_red_default_branch_names_the_first_red_commit_after_the_last_green_one(
     assert [facts[run]["flaky_ratio"] for run in (4, 6)] == [pytest.approx(0.25), 0.0]
     asked = [each for each in scene.server.request_log() if f"/compare/{'4' * 40}" in each]
     assert len(asked) == 1
-    with scene.service.database.read() as connection:
+    with scene.service.database.write() as connection:
+        connection.execute(sa.delete(schema.run).where(schema.run.c.workflow == "busy.yml"))
         assert run_rows.base_runs(connection, [1])[1].key.run_id == 7
         newest = run_rows.newest(connection, 1, is_base_branch=True)
         charted = charted_runs(run_rows.with_cells(connection, newest), 0)
