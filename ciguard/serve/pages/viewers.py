@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 from sqlalchemy import ColumnElement
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from ciguard.github.api_errors import GitHubError
@@ -79,14 +80,18 @@ def find_viewer(request: Request, service: Service) -> Viewer:
     """Find the sender of a request.
 
     Raises:
+        HTTPException: status 401, the request has a token, but none of pages.
         RemoteError: the database cannot be reached.
     """
     settings = service.settings
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token.startswith(tokens.PAGES_PREFIX):
+    is_ours = token.startswith((tokens.PREFIX, tokens.PAGES_PREFIX))
+    if scheme.lower() == "bearer" and (is_ours or not settings.proxy_header):
         with service.database.read() as connection:
             repository_id = tokens.repository_of(connection, token)
-        return Viewer(visible=frozenset(() if repository_id is None else (repository_id,)))
+        if repository_id is None or not token.startswith(tokens.PAGES_PREFIX):
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
+        return Viewer(visible=frozenset((repository_id,)))
     forms = cookies.read(request, cookies.FORMS)
     if settings.proxy_header:
         login = request.headers.get(settings.proxy_header, "").strip()

@@ -113,8 +113,6 @@ OUTSIDERS: Final = {
     "stranger": Who(),
     "not-signed-in": Who(with_oauth),
     "outsider": Who(with_oauth, session="outsider"),
-    "token-of-history": with_token(TOKENS["history"]),
-    "unknown-token": with_token("cgp_unknown"),
     "void-session": Who(with_oauth, session="forged"),
     "forged-header": Who(with_proxy, headers=USER),
     "proxy-without-user": Who(with_proxy, peer=("10.0.0.9", 1)),

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 from httpx import Response
-from serve.pages.conftest import EVERYBODY, INSIDERS, OUTSIDERS, client_of
+from serve.pages.conftest import EVERYBODY, INSIDERS, OUTSIDERS, TOKENS, client_of, with_token
 from serve.pages.filled import NEWEST, SHOP, VAULT, Site
 
 ENDINGS: Final = ("", ".json")
@@ -77,4 +77,12 @@ def test_work_list_is_for_those_who_are_known(filled: Site, role: str) -> None:
 
 def test_there_are_roles_of_both_kinds() -> None:
     assert len(INSIDERS) == 4
-    assert len(OUTSIDERS) == 14
+    assert len(OUTSIDERS) == 12
+
+
+@pytest.mark.parametrize("token", [TOKENS["history"], "cgp_unknown", "of-another-service"])
+def test_token_that_reads_no_page_is_refused(filled: Site, token: str) -> None:
+    client = client_of(filled, with_token(token))
+    for path in ("/", "/work.json", *paths(SHOP.full_name)):
+        refused = client.get(path)
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
