@@ -37,12 +37,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class CostsPage:
-    """The costs of the last days, of at most 10,000 run attempts."""
+    """The costs of the last days; of the last 10,000 run attempts if they are partial."""
 
     TEMPLATE: ClassVar[str] = "costs"
 
     repository: str
     days: int
+    is_partial: bool
     costs: tuple[Cost, ...]
 
 
@@ -51,7 +52,7 @@ def costs_page(visit: Visit) -> CostsPage:
     repository, days, from_ms = find_period(visit)
     with visit.service.database.read() as connection:
         runs = run_rows.newest(connection, repository.id, since_ms=from_ms, limit=MAX_RUNS)
-    return CostsPage(repository.full_name, days, sum_costs(runs))
+    return CostsPage(repository.full_name, days, len(runs) == MAX_RUNS, sum_costs(runs))
 
 
 def sum_costs(runs: Iterable[RunRow]) -> tuple[Cost, ...]:
@@ -63,7 +64,8 @@ def sum_costs(runs: Iterable[RunRow]) -> tuple[Cost, ...]:
     for same in attempts.values():
         price_usd = max(same, key=lambda run: run.key).price_usd
         for by, name, part in _parts(sorted(same, key=lambda run: run.key)):
-            prices[by, name].append(None if price_usd is None else part * price_usd)
+            price = None if price_usd is None or part is None else part * price_usd
+            prices[by, name].append(price)
     costs = [
         Cost(*group, len(known), known.count(None), fsum(filter(None, known)))
         for group, known in sorted(prices.items(), reverse=True)
@@ -71,19 +73,19 @@ def sum_costs(runs: Iterable[RunRow]) -> tuple[Cost, ...]:
     return tuple(sorted(costs, key=lambda cost: 0.0 if cost.by == "day" else -cost.price_usd))
 
 
-def _parts(attempts: list[RunRow]) -> Iterator[tuple[str, str, float]]:
+def _parts(attempts: list[RunRow]) -> Iterator[tuple[str, str, float | None]]:
     """Yield group, name and part of the price for each sum that the attempts of a run belong to."""
     first, last = attempts[0], attempts[-1]
     facts = last.facts or {}
     yield "total", "all runs", 1.0
     yield "day", f"{datetime.fromtimestamp(last.completed_at_ms / 1000, UTC):%Y-%m-%d}", 1.0
     yield "workflow", last.workflow, 1.0
-    rates = facts.get("rates", {})
-    weights = {p: (m or 0) * (rates.get(p) or 0) for p, m in facts.get("pools", {}).items()}
+    rates = {p: rate for p, rate in facts.get("rates", {}).items() if rate is not None}
+    weights = {p: (m or 0) * rates.get(p, 0) for p, m in facts.get("pools", {}).items()}
     total = sum(weights.values())
     for pool, weight in weights.items() if total else [("unknown", total := 1)]:
-        yield "pool", pool, weight / total
-    if last.verdict != "passed" and not facts.get("failed", last.verdict == "failed"):
+        yield "pool", pool, weight / total if pool in (*rates, "unknown") else None
+    if last.is_red and not facts.get("failed", last.verdict == "failed"):
         yield "waste", "red without a failed test", 1.0
     if facts.get("flaky_ratio"):
         yield "waste", "failed tries of flaky tests", facts["flaky_ratio"]

@@ -11,6 +11,7 @@ from serve.pages.conftest import INSIDERS, client_of, opened_site
 from serve.pages.filled import MINUTE_MS, SHOP, make_run
 
 from ciguard.render.pages import RunRow
+from ciguard.serve.pages import costs_page
 from ciguard.serve.pages.costs_page import sum_costs
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.run_key import RunKey
@@ -48,6 +49,9 @@ def test_groups_have_the_same_sum_and_count_what_has_no_price() -> None:
         },
     }
     assert sum_costs([]) == ()
+    assert ("waste", "red without a failed test") in sums(run(1, exit_code=11))
+    without_rate = {**FACTS, "rates": {"a": None, "b": 0.6}}
+    assert sums(run(1, facts=without_rate))["pool", "a"] == (1, 1, 0.0)
 
 
 def test_later_attempt_has_the_price_of_all() -> None:
@@ -87,3 +91,8 @@ def test_page_has_the_runs_of_all_branches_in_the_window(tmp_path: Path) -> None
         html = client.get("/octo-org/shop/costs?days=1").text
         assert f"{0.43 * len(priced):.2f} USD" in html
         assert "No run was judged" in client.get("/octo-org/empty/costs").text
+        assert not page["is_partial"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(costs_page, "MAX_RUNS", 5)
+            assert client.get("/octo-org/shop/costs.json").json()["is_partial"]
+            assert "Partial" in client.get("/octo-org/shop/costs").text
