@@ -24,10 +24,15 @@ def unit_page(visit: Visit) -> UnitPage:
         UsageError: no test is named.
         RemoteError: results cannot be read.
     """
+    branch = visit.query.get("branch", "")
     names = {name: visit.query.get(name, "") for name in ("suite", "variant", "unit", "case")}
     with visit.service.database.read() as connection:
         repository = visit.find_repository(connection)
         owners = run_rows.facts_of_tests(connection, repository.id, "owners_of")
+        is_base = branch in ("", repository.default_branch)  # a fork may have its name
+        of_branch = {"is_base_branch": True} if is_base else {"branch": branch}
+        filters = {} if branch == "all" else of_branch
+        run_ids = run_rows.ids_of(connection, repository.id, **filters)
     if not names["unit"]:
         fix = "follow a link of a run, or add unit=NAME to the address"
         raise UsageError("expected the name of a test", where="unit", fix=fix)
@@ -36,14 +41,12 @@ def unit_page(visit: Visit) -> UnitPage:
             raise UsageError(f"expected at most {MAX_NAME:,} characters", where=name)
     key = UnitKey(names["suite"], names["variant"], names["unit"])
     case = names["case"] or None
-    answer = visit.read_model.unit_runs(repository.id, key, case)
+    answer = visit.read_model.unit_runs(repository.id, key, case, run_ids=run_ids)
     first_ms = min((run.at_ms for run in answer.value), default=0)
-    branch = visit.query.get("branch", "")
     with visit.service.database.read() as connection:
         commits = {
             (run.run_id, run.run_attempt): run
             for *_, run in run_rows.commit_runs(connection, repository.id, first_ms)
-            if branch in ("all", run.branch) or (not branch and run.is_base_branch)
         }
     runs = tuple(
         replace(run, branch=commit.branch, head_sha=commit.head_sha)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -84,6 +84,7 @@ def find_flaky_tests(
     troubled: Iterable[tuple[Any, ...]],
     good: Iterable[tuple[Any, ...]],
     runs: Iterable[tuple[str | None, str | None, CommitRun]],
+    first_times: Mapping[_Test, int],
 ) -> tuple[FlakyTest, ...]:
     """Find the flaky tests, the most often flaky first, then the latest; then the broken ones.
 
@@ -91,6 +92,7 @@ def find_flaky_tests(
         troubled: rows of `queries.TROUBLED`.
         good: rows of `queries.GOOD`.
         runs: as `run_rows.commit_runs`.
+        first_times: since which the runs of the default branch count, for tests that are new.
     """
     known: dict[tuple[int, int], CommitRun] = {}
     ran: dict[tuple[str | None, str | None], set[CommitRun]] = defaultdict(set)
@@ -110,7 +112,13 @@ def find_flaky_tests(
         if good_run is not None and of_test is not None and good_run.head_sha in of_test:
             passed[suite, variant, unit].append(good_run)
     orders = {name: {run: at for at, run in enumerate(sorted(of))} for name, of in ran.items()}
-    judged = (_judge(key, tests[key], passed[key], orders.get(key[:2], {})) for key in tests)
+    judged = []
+    for key, rows in tests.items():
+        order, first_ms = orders.get(key[:2], {}), first_times.get(key, 0)
+        if order and first_ms > next(iter(order)).started_at_ms:
+            later = (run for run in order if run.started_at_ms >= first_ms)
+            order = {run: at for at, run in enumerate(later)}
+        judged.append(_judge(key, rows, passed[key], order))
     return tuple(sorted(filter(None, judged), key=_rank))
 
 

@@ -97,6 +97,7 @@ TEST_RUNS: Final = (
     " GROUP BY run_id, run_attempt ORDER BY run_id DESC, run_attempt DESC LIMIT $limit"
 )
 OF_CASE: Final = ' AND "case" = $case'
+OF_RUNS: Final = " AND run_id IN (SELECT unnest($run_ids))"
 
 # Sums of tests since a day: of the sums by day, and of the arrivals, which these do not include.
 # ClickHouse cannot add signed to unsigned numbers, and resolves a name to an alias of the query.
@@ -178,6 +179,12 @@ TROUBLED: Final = (
     f" {_TROUBLE} GROUP BY suite, variant, unit, run_id, run_attempt"
     " ORDER BY run_id DESC, run_attempt DESC, suite, variant, unit"
 )
+# The first time of tests, by the kind of file that has it.
+FIRST_TIMES: Final = (
+    "SELECT suite, variant, unit, min({ms}) FROM read_parquet($files) WHERE repository_id ="
+    " $repository_id AND key IN (SELECT unnest($keys)) GROUP BY suite, variant, unit"
+)
+FIRST_MS: Final = {"by_day": "86400000 * CAST(day AS BIGINT)", "arrival": "at_ms"}
 # Passes of tests in some runs. A subquery looks thousands of names up faster than a list: in a
 # million rows, in 70 instead of 165 ms.
 GOOD: Final = (

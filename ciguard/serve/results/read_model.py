@@ -145,6 +145,16 @@ class OpenFiles:
         query = query.replace("{arrivals}", "read_parquet($arrivals)")
         return fetch(self._engine, query, {**values, "by_day": by_day, "arrivals": arrivals})
 
+    def first_times(self, repository_id: int, tests: Sequence[Any]) -> dict[Any, int]:
+        """Return the first time of tests of any run; of compacted results, its day is known."""
+        keys = list({hash_unit(repository_id, *test[:3]) for test in tests})
+        rows: list[tuple[Any, ...]] = []
+        for kind, files in self._paths.items():
+            if first_ms := queries.FIRST_MS.get(kind):
+                values = {"repository_id": repository_id, "keys": keys, "files": files}
+                rows += fetch(self._engine, queries.FIRST_TIMES.replace("{ms}", first_ms), values)
+        return {row[:3]: row[3] for row in sorted(rows, reverse=True)}
+
     def texts(self, repository_id: int, keys: Iterable[int | None]) -> dict[int, str]:
         messages = sorted({key for key in keys if key is not None})
         values = {"repository_id": repository_id, "messages": messages}
@@ -184,25 +194,25 @@ class ReadModel:
         return self._ask(key.repository_id, kinds, ask, is_run(schema.file_run, key), only=key)
 
     def unit_runs(
-        self, repository_id: int, test: UnitKey, case: str | None = None, limit: int = TEST_RUNS
+        self,
+        repository_id: int,
+        test: UnitKey,
+        case: str | None = None,
+        limit: int = TEST_RUNS,
+        run_ids: Sequence[int] | None = None,
     ) -> Answer[tuple[UnitRun, ...]]:
         """Return a test's last runs, the newest first; of one case, or of all its cases together.
 
         Raises:
             StorageError, RemoteError: the store or the database cannot be reached.
         """
-        values = {
-            "key": hash_unit(repository_id, *test),
-            "repository_id": repository_id,
-            **test._asdict(),
-            "limit": limit,
-        }
-        is_whole = case is None or case == test.unit
-        if not is_whole:
-            values["case"] = case
+        values = {"repository_id": repository_id, **test._asdict(), "case": case, "limit": limit}
+        values |= {"key": hash_unit(repository_id, *test), "run_ids": run_ids}
+        of_case = queries.OF_CASE if case not in (None, test.unit) else ""
+        conditions = of_case + (queries.OF_RUNS if run_ids is not None else "")
 
         def ask(files: OpenFiles) -> tuple[UnitRun, ...]:
-            query = queries.TEST_RUNS.replace("{case}", "" if is_whole else queries.OF_CASE)
+            query = queries.TEST_RUNS.replace("{case}", conditions)
             rows = files.fetch(query, values, "by_test")
             texts = files.texts(repository_id, [row[-1] for row in rows])
             return tuple(UnitRun(*row[:4], **_result_values(row[4:], texts)) for row in rows)
@@ -221,12 +231,8 @@ class ReadModel:
             StorageError, RemoteError: the store or the database cannot be reached.
         """
         day = from_ms // DAY_MS
-        values = {
-            "repository_id": repository_id,
-            "day": day,
-            "from_ms": day * DAY_MS,
-            "limit": limit,
-        }
+        values = {"repository_id": repository_id, "day": day, "limit": limit}
+        values["from_ms"] = day * DAY_MS
 
         def ask(files: OpenFiles) -> tuple[UnitSums, ...]:
             return tuple(map(_unit_sums, files.fetch_sums(by, values)))
@@ -271,19 +277,20 @@ class ReadModel:
             runs = run_rows.commit_runs(connection, repository_id, from_ms)
         values = {"repository_id": repository_id, "from_ms": from_ms, "units": units}
 
-        def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[tuple[Any, ...]]]:
+        def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[Any], dict[Any, int]]:
             counts = files.fetch(queries.TROUBLED_RUNS, values, "troubled")
             known = dict.fromkeys(run for *_, run in runs)
             coverage = choose_runs(counts, known, from_ms, limit)
             since = {**values, "from_ms": coverage.from_ms}
-            return coverage, files.fetch(queries.TROUBLED, since, "troubled")
+            troubled = files.fetch(queries.TROUBLED, since, "troubled")
+            return coverage, troubled, files.first_times(repository_id, troubled)
 
-        answer = self._ask(repository_id, ("troubled", "arrival"), ask_troubled)
-        covered, troubled = answer.value
+        answer = self._ask(repository_id, ("troubled", "by_day", "arrival"), ask_troubled)
+        covered, troubled, first_times = answer.value
         good = self._passes(repository_id, () if units else covered.run_ids, troubled)
         # Runs before the time of the coverage do not count.
         counted = [row for row in runs if row[-1].started_at_ms >= covered.from_ms]
-        tests = find_flaky_tests(troubled, good.value, counted)
+        tests = find_flaky_tests(troubled, good.value, counted, first_times)
         missing = dict.fromkeys([*answer.missing_runs, *good.missing_runs])
         return Answer(FlakyTests(tests, covered.from_ms, covered.is_partial), tuple(missing))
 

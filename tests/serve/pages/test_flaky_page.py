@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pytest
@@ -22,6 +23,7 @@ from ciguard.serve.state.run_key import RunKey
 RUN: Final = f"/{SHOP.full_name}/runs/{NEWEST + 79}/1"
 TEST: Final = f"/{SHOP.full_name}/tests%s?suite=&variant=&unit=a.t::two"
 QUARANTINED: Final = {"quarantined": {"a.t::two": "2026-12-24", "b.t::three": ""}}
+FORGED: Final = {"quarantined": {"a.t::two": "2099-01-01"}, "owners_of": {"a.t::two": ["@fork"]}}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                 key=RunKey(SHOP.id, NEWEST + number, 1),
                 started_at_ms=now_ms - (80 - number) * 3_600_000,
                 head_sha=f"{number:040x}",
-                facts=FACTS | QUARANTINED,
+                facts=FACTS | (FORGED if is_other else QUARANTINED),
+                # Of a fork, whose branch has the name of the default branch.
+                branch="main",
                 cells=(RunSuiteRow("", "", 2, 0, {}, None, None, None),),
             )
             with opened.service.database.write() as connection:
@@ -62,6 +66,7 @@ def test_flaky_page_tells_rate_interval_and_broken_tests(site: Site) -> None:
     assert "15 % of 40 runs (7..29 %)" in text
     assert "broken in 5 runs since 0000000 , 12 % of 40 runs" in text
     assert (text.count("quarantined"), text.count("quarantined until 2026-12-24")) == (1, 1)
+    assert "@fork" not in text
 
 
 def test_failed_tests_of_a_run_show_their_rate(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,15 +81,23 @@ def test_failed_tests_of_a_run_show_their_rate(site: Site, monkeypatch: pytest.M
     assert read(site, RUN).count("failure rate unknown: results cannot be read") == 2
 
 
-def test_test_page_shows_the_default_branch_alone(site: Site) -> None:
+def test_test_page_shows_the_default_branch_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     get = client_of(site, INSIDERS["local"]).get
     runs = get(TEST % ".json").json()["runs"]
     assert [run["head_sha"] for run in runs] == [f"{at:040x}" for at in range(78, -1, -2)]
     assert len(get(TEST % ".json" + "&branch=all").json()["runs"]) == 80
     assert get(TEST % ".json" + "&branch=main").json()["runs"] == runs
+    of_main = get(f"/{SHOP.full_name}.json?branch=main").json()["runs"]
+    assert {run["event"] for run in of_main} == {"push"}
     assert get(TEST % "").text.count('<tr class="') == 20
     assert get(TEST % "" + "&rows=all").text.count('<tr class="') == 40
     text = read(site, TEST % "")
     assert "flaky: fails 15 % of 40 runs of main" in text
     assert f"20 runs no answer of db-39 in 78 s first in {NEWEST + 2} , last in" in text
     assert "test on none is stored" in read(site, TEST % "" + "&branch=none")
+    # More runs of pull requests than are read do not hide those of the default branch.
+    last = partial(site.results.read.unit_runs, limit=2)
+    monkeypatch.setattr(site.results.read, "unit_runs", last)
+    assert get(TEST % ".json").json()["runs"] == runs[:2]

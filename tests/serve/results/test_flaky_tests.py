@@ -22,6 +22,7 @@ from stored_results import (
 
 from ciguard.render.pages import FlakyTest
 from ciguard.serve.results.flaky_tests import find_flaky_tests
+from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.state import schema
 from ciguard.serve.state.run_rows import CommitRun
 
@@ -56,10 +57,24 @@ def test_test_that_fails_15_percent_without_retry_is_flaky(results: Results) -> 
     assert find(results, "broken", "over") == {"broken": broken}
 
 
+def test_failure_rate_of_a_new_test_is_that_of_its_own_runs(results: Results) -> None:
+    for number in range(80):
+        rows = [row("old", "failed" if number in (2, 9) else "passed")]
+        if number >= 74:  # the day before, at 18:00, and the last two
+            rows.append(row("new", "failed" if number in (75, 78) else "passed"))
+        results.writer.write([run(number, rows)])
+        add_judged_run(results.database, run(number, rows), f"{number}", is_base=True)
+    rates = {name: (test.failures, test.runs) for name, test in find(results).items()}
+    assert rates == {"new": (2, 6), "old": (2, 80)}
+    compact_all(results)  # of whose sums the day is known
+    assert (AT_MS + 74 * HOUR_MS) % DAY_MS == 2 * HOUR_MS
+    assert find(results)["new"].runs == 8
+
+
 def judge(failing: Container[int]) -> tuple[FlakyTest, ...]:
     runs = [CommitRun(at, 1, "main", f"{at}", at, 1, is_base_branch=True) for at in range(40)]
     troubled = [("u", "v", "a", at, 1, 1, 1, None) for at in range(40) if at in failing]
-    return find_flaky_tests(troubled, [], [("u", "v", each) for each in runs])
+    return find_flaky_tests(troubled, [], [("u", "v", each) for each in runs], {})
 
 
 def test_broken_is_what_chance_does_not_explain() -> None:
