@@ -31,7 +31,8 @@ from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
 PAGE_SIZE: Final = 30
-SEARCHED: Final = 200  # runs of the default branch that are searched for the last green run
+SEARCHED: Final = 200  # runs, of the default branch for the last green one, of each workflow else
+YEARS: Final = range(1970, 9999)  # in any time zone
 _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
 
 
@@ -53,32 +54,36 @@ def repository_page(visit: Visit) -> RepositoryPage:
                 raise UsageError(
                     "this run is not here any more", where="before", fix="begin at the first page"
                 )
+        is_base = filters.get("branch") == repository.default_branch  # a fork may have its name
+        of_page = {**filters, "is_base_branch": True} if is_base else filters
         newest = run_rows.newest(
-            connection,
-            repository.id,
-            before=last,
-            limit=PAGE_SIZE + 1,
-            **filters,
+            connection, repository.id, before=last, limit=PAGE_SIZE + 1, **of_page
         )
         runs = run_rows.with_cells(connection, newest[:PAGE_SIZE])
         base = run_rows.newest(connection, repository.id, is_base_branch=True, limit=SEARCHED)
         base = run_rows.with_cells(connection, base)
-    charted = charted_runs(base, from_ms)
-    return RepositoryPage(
-        repository.full_name,
-        repository.is_private,
-        repository.default_branch,
-        str(filters.get("branch", "")),
-        int(filters["pull_request"]) if "pull_request" in filters else None,
-        filters,
-        tuple(sorted({cell.suite for run in runs for cell in run.cells})),
-        last_greens(base),
-        runs,
-        f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(newest) > PAGE_SIZE else "",
-        days,
-        tuple(replace(run, facts=None, cells=()) for run in charted),
-        find_trends(charted),
-    )
+    charted, others = chart_workflow(visit, repository.id, from_ms)
+    head = (repository.full_name, repository.is_private, repository.default_branch)
+    pull_request = int(filters["pull_request"]) if "pull_request" in filters else None
+    suites = tuple(sorted({cell.suite for run in runs for cell in run.cells}))
+    after = f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(newest) > PAGE_SIZE else ""
+    branch, greens = str(filters.get("branch", "")), last_greens(base)
+    page = RepositoryPage(*head, branch, pull_request, filters, suites, greens, runs, after, days)
+    shown = tuple(replace(run, facts=None, cells=()) for run in charted)
+    return replace(page, charted=shown, trends=find_trends(charted), other_workflows=others)
+
+
+def chart_workflow(
+    visit: Visit, repository_id: int, from_ms: int
+) -> tuple[tuple[RunRow, ...], tuple[str, ...]]:
+    """Return complete runs of the query's or busiest workflow, by age, and the other workflows."""
+    workflow = visit.query.get("workflow")
+    with visit.service.database.read() as connection:
+        runs = run_rows.newest_by_workflow(connection, repository_id, from_ms, SEARCHED)
+        chosen = [run for run in runs if workflow in (None, "", run.workflow)]
+        charted = run_rows.with_cells(connection, charted_runs(chosen, from_ms))
+    others = {run.workflow for run in runs}.difference(run.workflow for run in charted)
+    return charted, tuple(sorted(others))
 
 
 def _parse_filters(query: Mapping[str, str]) -> dict[str, str | int]:
@@ -102,6 +107,7 @@ def _parse_time(text: str, name: str) -> int:
     """Return the ms of a date or time in ISO 8601, of UTC if it names no zone; 0 for ""."""
     try:
         moment = datetime.fromisoformat(text or "1970-01-01")
+        YEARS.index(moment.year)
     except ValueError:
         what = f"expected a date or time such as 2026-11-30T09:00Z, found {text[:80]!r}"
         raise UsageError(what, where=name, fix=f"leave {name} out of the address") from None
@@ -149,7 +155,7 @@ class ShardUse:
 
 @dataclass(frozen=True, slots=True)
 class ShardsPage:
-    """The shards of the default branch and their limits, the most endangered first."""
+    """The shards of the last 200 runs of each workflow of the default branch, by their risk."""
 
     TEMPLATE: ClassVar[str] = "shards"
 
@@ -162,7 +168,7 @@ def shards_page(visit: Visit) -> ShardsPage:
     """Find the shards of the last days; raise as `slowest_page`."""
     repository, days, from_ms = find_period(visit)
     with visit.service.database.read() as connection:
-        newest = run_rows.newest(connection, repository.id, is_base_branch=True, limit=SEARCHED)
+        newest = run_rows.newest_by_workflow(connection, repository.id, from_ms, SEARCHED)
     runs = [run for run in newest if run.started_at_ms >= from_ms]
     return ShardsPage(repository.full_name, days, shard_uses(runs))
 

@@ -42,16 +42,9 @@ def flaky_page(visit: Visit) -> FlakyPage:
     with visit.service.database.read() as connection:
         owners = run_rows.facts_of_tests(connection, repository.id, "owners_of")
         quarantined = run_rows.facts_of_tests(connection, repository.id, "quarantined")
-    return FlakyPage(
-        repository.full_name,
-        days,
-        answer.value.from_ms,
-        answer.value.is_partial,
-        answer.missing_names,
-        answer.value.tests[:LIMIT],
-        owners,
-        quarantined,
-    )
+    flaky = answer.value
+    head = (repository.full_name, days, flaky.from_ms, flaky.is_partial, answer.missing_names)
+    return FlakyPage(*head, flaky.tests[:LIMIT], owners, quarantined)
 
 
 def flaky_units(

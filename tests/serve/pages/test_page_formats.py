@@ -108,6 +108,7 @@ def test_runs_are_filtered(local: AsgiClient, query: str, numbers: list[int]) ->
         "/octo-org/shop?before=1",
         "/octo-org/shop?before=1-1",
         "/octo-org/shop?since=yesterday",
+        "/octo-org/shop?since=9999-12-31T23:59-23:59",
         "/octo-org/shop?verdict=red",
         "/octo-org/shop?pull_request=-1",
         "/octo-org/shop?pull_request=²",

@@ -18,10 +18,12 @@ from stored_results import compact_all, row
 from ciguard.render.charts import HEADROOM, draw_runs
 from ciguard.render.pages import RunRow, RunSuiteRow
 from ciguard.render.trends import charted_runs, find_trends
+from ciguard.serve.pages import repository_page
 from ciguard.serve.pages.repository_page import MIN_SPREAD, ShardUse, overrun_risk, shard_uses
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.repositories import Repository
+from ciguard.serve.state.run_key import RunKey
 
 SLOW: Final = Repository(15, "octo-org/slow", is_private=False, default_branch="main")
 RUNS, FLAT = 45, 20  # after the flat ones, each run takes 3 % longer
@@ -58,6 +60,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             slow_run(RUNS, now_ms, verdict="incomplete", makespan_s=9.0, facts={"shards": []}),
             slow_run(RUNS + 1, now_ms, workflow="nightly.yml", makespan_s=9000.0, facts=None),
             slow_run(RUNS + 2, now_ms, is_base_branch=False, makespan_s=9000.0),
+            replace(slow_run(3, now_ms, workflow="nightly.yml"), key=RunKey(SLOW.id, 9, 1)),
         ]
         with site.service.database.write() as connection:
             repositories.upsert(connection, [SLOW])
@@ -100,7 +103,8 @@ def test_window_of_a_week_has_too_few_runs_for_a_change(slow: Site) -> None:
 
 def test_shards_are_ranked_by_the_risk_of_their_next_run(slow: Site) -> None:
     client = client_of(slow, INSIDERS["local"])
-    shards = client.get("/octo-org/slow/shards.json").json()["shards"]
+    every = client.get("/octo-org/slow/shards.json").json()["shards"]
+    shards = [shard for shard in every if shard["workflow"] == "tests.yml"]
     names = [(shard["shard"], shard["limit"]) for shard in shards]
     assert names == [
         *((HOSTILE, "memory"), ("01", "wall time"), ("01", "memory"), (HOSTILE, "wall time"))
@@ -112,6 +116,26 @@ def test_shards_are_ranked_by_the_risk_of_their_next_run(slow: Site) -> None:
     assert '<td data-label="Largest" class="number">98 %</td>' in html
     assert "<script>alert" not in html
     assert client.get("/octo-org/slow/shards.json?days=1").json()["shards"][0]["n"] == 1
+
+
+def test_rare_workflow_is_not_hidden_by_a_busy_one(
+    slow: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_page, "SEARCHED", 20)
+    get = client_of(slow, INSIDERS["local"]).get
+    shards = get("/octo-org/slow/shards.json").json()["shards"]
+    assert {(use["workflow"], use["n"]) for use in shards} == {
+        ("nightly.yml", 1),
+        ("tests.yml", 19),
+    }
+    page = get("/octo-org/slow.json").json()
+    assert (len(page["charted"]), page["other_workflows"]) == (19, ["nightly.yml"])
+    nightly = get("/octo-org/slow.json?workflow=nightly.yml").json()
+    assert (len(nightly["charted"]), nightly["other_workflows"]) == (2, ["tests.yml"])
+    assert get("/octo-org/slow/movers.json?workflow=nightly.yml").json()["n"] == 1
+    for path in ("/octo-org/slow", "/octo-org/slow/movers"):
+        assert f'<a href="{path}?workflow=nightly.yml">nightly.yml</a>' in get(path).text
+    assert "No shard with a limit" in get("/octo-org/empty/shards").text
 
 
 def test_risk_is_that_of_students_t() -> None:
