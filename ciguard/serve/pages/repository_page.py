@@ -30,7 +30,7 @@ from ciguard.serve.results.queries import query_choice, query_number
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
-PAGE_SIZE: Final = 30
+PAGE_SIZE: Final = 20
 SEARCHED: Final = 200  # runs, of the default branch for the last green one, of each workflow else
 YEARS: Final = range(1970, 9999)  # in any time zone
 _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
@@ -198,7 +198,7 @@ def overrun_risk(shares: Sequence[float]) -> float | None:
     return tail if t > 0 else 1 - tail
 
 
-LISTED: Final = 40  # repositories of a page
+LISTED: Final = 30  # repositories of a page
 MAX_PAGE: Final = 10_000
 
 
