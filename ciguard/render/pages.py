@@ -392,7 +392,7 @@ class RepositoryPage:
     """A page of runs; `next` is the value of `before` for the next page, "" on the last page.
 
     `filters` are those of the query, `branch` and `pull_request` among them. `trends` are those of
-    the runs `charted`, the complete ones of the last 200 of their workflow.
+    the runs `charted`, the complete ones of the last 200 of the first workflow.
     """
 
     TEMPLATE: ClassVar[str] = "repository"
@@ -410,7 +410,7 @@ class RepositoryPage:
     days: int = 30
     charted: tuple[RunRow, ...] = ()
     trends: tuple[Trend, ...] = ()
-    other_workflows: tuple[str, ...] = ()
+    workflows: tuple[str, ...] = ()
 
     def verdicts(self) -> tuple[str, ...]:
         """Return the verdicts by which runs can be filtered."""

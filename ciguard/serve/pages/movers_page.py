@@ -16,7 +16,7 @@ SIDE_RUNS: Final = 5  # at each end of the window
 
 @dataclass(frozen=True, slots=True)
 class MoversPage:
-    """The tests that changed most, of `n` runs at each end of the last 200 of a workflow."""
+    """The tests that changed most, of `n` runs at each end of the first workflow's last 200."""
 
     TEMPLATE: ClassVar[str] = "movers"
 
@@ -28,14 +28,14 @@ class MoversPage:
     after_sha: str
     missing_runs: tuple[str, ...]
     tests: tuple[Mover, ...]
-    other_workflows: tuple[str, ...]
+    workflows: tuple[str, ...]
 
 
 def movers_page(visit: Visit) -> MoversPage:
     """Compare the last complete runs of the window with the first; raise as `slowest_page`."""
     by = query_choice(visit.query, "by", MOVER_MEASURES, "time")
     repository, days, from_ms = find_period(visit)
-    runs, others = chart_workflow(visit, repository.id, from_ms)
+    runs, workflows = chart_workflow(visit, repository.id, from_ms)
     n = min(SIDE_RUNS, len(runs) // 2)
     early, late = runs[:n], runs[len(runs) - n :]
     answer = visit.read_model.movers(
@@ -43,4 +43,4 @@ def movers_page(visit: Visit) -> MoversPage:
     )
     shas = (early[-1].head_sha, late[0].head_sha) if n else ("", "")
     head = (repository.full_name, by, days, n, *shas)
-    return MoversPage(*head, answer.missing_names, answer.value, others)
+    return MoversPage(*head, answer.missing_names, answer.value, workflows)

@@ -30,7 +30,7 @@ from ciguard.serve.results.queries import query_choice, query_number
 from ciguard.serve.state import repositories, run_rows
 from ciguard.serve.state.run_key import RunKey
 
-PAGE_SIZE: Final = 20
+ROWS: Final = 20
 SEARCHED: Final = 200  # runs, of the default branch for the last green one, of each workflow else
 YEARS: Final = range(1970, 9999)  # in any time zone
 _BEFORE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,6})")
@@ -56,34 +56,32 @@ def repository_page(visit: Visit) -> RepositoryPage:
                 )
         is_base = filters.get("branch") == repository.default_branch  # a fork may have its name
         of_page = {**filters, "is_base_branch": True} if is_base else filters
-        newest = run_rows.newest(
-            connection, repository.id, before=last, limit=PAGE_SIZE + 1, **of_page
-        )
-        runs = run_rows.with_cells(connection, newest[:PAGE_SIZE])
+        newest = run_rows.newest(connection, repository.id, before=last, limit=ROWS + 1, **of_page)
+        runs = run_rows.with_cells(connection, newest[:ROWS])
         base = run_rows.newest(connection, repository.id, is_base_branch=True, limit=SEARCHED)
         base = run_rows.with_cells(connection, base)
-    charted, others = chart_workflow(visit, repository.id, from_ms)
+    charted, names = chart_workflow(visit, repository.id, from_ms)
     head = (repository.full_name, repository.is_private, repository.default_branch)
     pull_request = int(filters["pull_request"]) if "pull_request" in filters else None
     suites = tuple(sorted({cell.suite for run in runs for cell in run.cells}))
-    after = f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(newest) > PAGE_SIZE else ""
+    after = f"{runs[-1].run_id}-{runs[-1].run_attempt}" if len(newest) > ROWS else ""
     branch, greens = str(filters.get("branch", "")), last_greens(base)
     page = RepositoryPage(*head, branch, pull_request, filters, suites, greens, runs, after, days)
     shown = tuple(replace(run, facts=None, cells=()) for run in charted)
-    return replace(page, charted=shown, trends=find_trends(charted), other_workflows=others)
+    return replace(page, charted=shown, trends=find_trends(charted), workflows=names)
 
 
 def chart_workflow(
     visit: Visit, repository_id: int, from_ms: int
 ) -> tuple[tuple[RunRow, ...], tuple[str, ...]]:
-    """Return complete runs of the query's or busiest workflow, by age, and the other workflows."""
+    """Return complete runs of the query's or busiest workflow, and the names, of that first."""
     workflow = visit.query.get("workflow")
     with visit.service.database.read() as connection:
         runs = run_rows.newest_by_workflow(connection, repository_id, from_ms, SEARCHED)
         chosen = [run for run in runs if workflow in (None, "", run.workflow)]
         charted = run_rows.with_cells(connection, charted_runs(chosen, from_ms))
-    others = {run.workflow for run in runs}.difference(run.workflow for run in charted)
-    return charted, tuple(sorted(others))
+    workflow = workflow or (charted[0].workflow if charted else "")
+    return charted, (workflow, *sorted({run.workflow for run in runs} - {workflow}))
 
 
 def _parse_filters(query: Mapping[str, str]) -> dict[str, str | int]:

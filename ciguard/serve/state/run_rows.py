@@ -31,7 +31,6 @@ from ciguard.serve.state.run_key import (
 PAGE: Final = 50
 OWNING: Final = 200  # runs by which the owners of tests are known
 STATE_MS: Final = 90 * 24 * 3_600_000  # after which a workflow without runs counts as removed
-MAX_IDS: Final = 20_000
 _RUN: Final = schema.run.c
 _SUITE: Final = schema.run_suite.c
 _OWNERS: Final = sa.cast(_RUN.facts["owners"], sa.Text)
@@ -145,7 +144,7 @@ def _newest_query(names: tuple[str, ...]) -> sa.Select[Any]:
 def ids_of(connection: Connection, repository_id: int, **filters: str | int) -> list[int]:
     """Return the ids of a repository's last 20,000 runs that pass filters, as of `newest`."""
     query = _newest_query(tuple(filters)).with_only_columns(_RUN.run_id)
-    return list(connection.scalars(query, {**filters, "of": repository_id, "most": MAX_IDS}))
+    return list(connection.scalars(query, {**filters, "of": repository_id, "most": 20_000}))
 
 
 def newest_by_workflow(

@@ -91,7 +91,6 @@ def test_page_has_the_runs_of_all_branches_in_the_window(tmp_path: Path) -> None
         html = client.get("/octo-org/shop/costs?days=1").text
         assert f"{0.43 * len(priced):.2f} USD" in html
         assert "No run was judged" in client.get("/octo-org/empty/costs").text
-        assert not page["is_partial"]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(costs_page, "MAX_RUNS", 5)
             assert client.get("/octo-org/shop/costs.json").json()["is_partial"]

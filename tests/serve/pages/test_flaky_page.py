@@ -40,8 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                 started_at_ms=now_ms - (80 - number) * 3_600_000,
                 head_sha=f"{number:040x}",
                 facts=FACTS | (FORGED if is_other else QUARANTINED),
-                # Of a fork, whose branch has the name of the default branch.
-                branch="main",
+                branch="main",  # also of a fork
                 cells=(RunSuiteRow("", "", 2, 0, {}, None, None, None),),
             )
             with opened.service.database.write() as connection:
@@ -81,9 +80,7 @@ def test_failed_tests_of_a_run_show_their_rate(site: Site, monkeypatch: pytest.M
     assert read(site, RUN).count("failure rate unknown: results cannot be read") == 2
 
 
-def test_test_page_shows_the_default_branch_alone(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_test_page_has_the_default_branch(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     get = client_of(site, INSIDERS["local"]).get
     runs = get(TEST % ".json").json()["runs"]
     assert [run["head_sha"] for run in runs] == [f"{at:040x}" for at in range(78, -1, -2)]

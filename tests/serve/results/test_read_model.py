@@ -122,8 +122,6 @@ def test_the_last_runs_of_a_test(results: Results) -> None:
     assert (found[0].cases, found[0].wall_s, found[0].at_ms) == (2, 6.0, AT_MS + 5 * HOUR_MS)
     assert found[0].outcome == "failed"
     assert (found[2].cases, found[2].peak_bytes) == (1, 7)
-    found = results.read.unit_runs(REPOSITORY, key, limit=1, run_ids=[1, 2]).value
-    assert [one.run_id for one in found] == [2]
     only = results.read.unit_runs(REPOSITORY, key, case="x").value
     assert (len(only), only[0].wall_s) == (6, 5.0)
     assert results.read.unit_runs(REPOSITORY + 1, key).value == ()
