@@ -79,7 +79,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "render": ("document", "text"),
     "render.pages": ("model", "render", "text"),
     "render.charts": ("render.change_point",),
-    "render.trends": ("render",),
     "text": ("model",),
     "config.invocation": ("config",),
     "console": ("errors", "text"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
+import numpy as np
 
 from ciguard import console
 from ciguard.codec.archive import SIGNATURE
@@ -25,6 +26,7 @@ from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
 from ciguard.config.options import format_option
+from ciguard.document import Block, Column, Paragraph, Table
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError
 from ciguard.git.checkout import Checkout
 from ciguard.github.events import current_run
@@ -44,9 +46,8 @@ from ciguard.history.ingest import (
 from ciguard.history.merge import merge
 from ciguard.history.metric_series import MAX_SERIES, series_of
 from ciguard.history.query import BaseQuery, base_runs
-from ciguard.history.runs import MERGED_GROUP
+from ciguard.history.runs import MERGED_GROUP, UNDATED, HistoryRun
 from ciguard.history.stores import FileStore, load, open_store, open_writable_store, update
-from ciguard.history.view import contents, document, incomplete_run
 from ciguard.model.jobs import Job, last_attempts
 from ciguard.model.record import drill_of
 from ciguard.model.shard_names import shard_lookup
@@ -55,7 +56,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.inputs import Sources, explaining_client, listed_tests, open_inputs
 from ciguard.sources.repository_files import CheckoutFiles
-from ciguard.text import count_of, one_line, step_outputs
+from ciguard.text import count_of, one_line, size, step_outputs
 
 if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
@@ -578,3 +579,54 @@ def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> His
         what = f"{count_of(untimed, 'case')} that passed have no time that can be used"
         console.err(f"warning: {source}: {what}")
     return history
+
+
+_COLUMNS: Final = (
+    Column("run", "right"),
+    Column("at (UTC)"),
+    Column("branch", drop=2),
+    Column("event", drop=3),
+    Column("sha", drop=1),
+    Column("complete", "right"),
+    Column("lost", "right"),
+    Column("values", "right"),
+)
+
+
+def document(history: History, size_bytes: int) -> tuple[Block, ...]:
+    """Return the table of runs, and the size of the history."""
+    counts = np.bincount(history.values.run, minlength=len(history.runs)).tolist()
+    rows = tuple(
+        (
+            f"{run.run_id}" + (f"/{run.run_attempt}" if run.run_attempt > 1 else ""),
+            "-" if run.at == UNDATED else f"{run.at:%Y-%m-%d %H:%M}",
+            run.branch or "-",
+            run.event or "-",
+            (run.sha or "-")[:7],
+            f"{sum(leg.complete for leg in run.legs)}/{len(run.legs)}",
+            f"{sum(len(leg.lost_units) for leg in run.legs):,}",
+            f"{count:,}",
+        )
+        for run, count in zip(history.runs, counts, strict=True)
+    )
+    return Table(_COLUMNS, rows, noun="run"), Paragraph(contents(history, size_bytes))
+
+
+def contents(history: History, size_bytes: int) -> str:
+    """Return the numbers of runs, cases and values, and the size of the file."""
+    counts = (
+        count_of(len(history.runs), "run"),
+        count_of(len(history.keys), "case"),
+        count_of(len(history.values), "value"),
+        *([count_of(len(history.metrics), "metric")] if history.metrics else []),
+    )
+    return f"{', '.join(counts)} ({size(size_bytes)})"
+
+
+def incomplete_run(run: HistoryRun) -> str:
+    """Return a sentence with the lost shards of a run and the number of their tests."""
+    lost = [leg for leg in run.legs if not leg.complete]
+    names = one_line(", ".join(leg.shard or leg.job or "-" for leg in lost), 300)
+    units = count_of(sum(len(leg.lost_units) for leg in lost), "test")
+    of_all = f"{len(lost):,} of {count_of(len(run.legs), 'shard')}"
+    return f"run {run.run_id} is incomplete: {of_all} and {units} lost: {names}"

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from statistics import multimode
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, get_args
 from urllib.parse import quote, urlencode
 
 from ciguard import text
 from ciguard.model import BAD_OUTCOMES, UnitKey
 from ciguard.render import templates
+from ciguard.render.change_point import find_change
 from ciguard.render.charts import RunChart, Trend, draw_runs
 from ciguard.render.formats import block_values
 from ciguard.render.variant_groups import fingerprint
@@ -509,3 +511,31 @@ class UnitPage:
 
     def peak_chart(self) -> RunChart | None:
         return draw_runs([(run.peak_bytes, run.status) for run in reversed(self.runs)])
+
+
+# By name, whose end is the unit: title, and the value of a run with its cells.
+MEASURES: Final[Mapping[str, tuple[str, Callable[[RunRow], float | None]]]] = {
+    "makespan_s": ("Makespan", lambda run: run.makespan_s),
+    "bound_s": ("Lower bound", lambda run: run.bound_s),
+    "tests_s": ("Time of all tests", lambda run: _known(run, "wall_s", sum)),
+    "probe_s": ("Time of a CPU task", lambda run: (run.facts or {}).get("probe_s")),
+    "peak_bytes": ("Largest peak", lambda run: _known(run, "peak_bytes", max)),
+    "price_usd": ("Price", lambda run: run.price_usd),
+}
+
+
+def _known(run: RunRow, name: str, reduce: Callable[[list[float]], float]) -> float | None:
+    values = [value for cell in run.cells if (value := getattr(cell, name)) is not None]
+    return reduce(values) if values else None
+
+
+def find_trends(runs: Sequence[RunRow]) -> tuple[Trend, ...]:
+    lines = [(name, title, tuple(map(value, runs))) for name, (title, value) in MEASURES.items()]
+    return tuple(Trend(*line, find_change(line[-1])) for line in lines)
+
+
+def charted_runs(runs: Iterable[RunRow], from_ms: int) -> list[RunRow]:
+    """Return the complete runs since a time, of the workflow with most of them, by age."""
+    complete = [run for run in runs if run.is_complete and run.started_at_ms >= from_ms]
+    workflow = multimode(run.workflow for run in complete)[:1]
+    return sorted((run for run in complete if run.workflow in workflow), key=lambda run: run.key)

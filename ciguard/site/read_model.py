@@ -21,7 +21,7 @@ from ciguard.history.runs import HistoryRun
 from ciguard.model import CaseKey, UnitKey
 from ciguard.model.attempts import STATUSES
 from ciguard.render import pages
-from ciguard.render.trends import charted_runs, find_trends
+from ciguard.render.pages import charted_runs, find_trends
 
 LISTED: Final = 30  # tests of a list, each with a page of its own
 SHOWN: Final = 30  # runs of a table

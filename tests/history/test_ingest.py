@@ -15,6 +15,7 @@ from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
 from ciguard.document import Table
 from ciguard.errors import InputError
+from ciguard.history.command import document
 from ciguard.history.file import decode, encode
 from ciguard.history.ingest import (
     RunMetadata,
@@ -27,7 +28,6 @@ from ciguard.history.ingest import (
     suite_overheads,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
-from ciguard.history.view import document
 from ciguard.model import (
     CaseKey,
     DefaultsLine,

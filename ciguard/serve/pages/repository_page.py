@@ -22,8 +22,9 @@ from ciguard.render.pages import (
     RepositoryLine,
     RepositoryPage,
     RunRow,
+    charted_runs,
+    find_trends,
 )
-from ciguard.render.trends import charted_runs, find_trends
 from ciguard.serve.pages.slowest_and_flaky_pages import find_period
 from ciguard.serve.pages.visit import Visit
 from ciguard.serve.results.queries import query_choice, query_number

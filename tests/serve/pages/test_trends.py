@@ -16,8 +16,7 @@ from serve.pages.filled import HOSTILE, MINUTE_MS, Site, make_run
 from stored_results import compact_all, row
 
 from ciguard.render.charts import HEADROOM, draw_runs
-from ciguard.render.pages import RunRow, RunSuiteRow
-from ciguard.render.trends import charted_runs, find_trends
+from ciguard.render.pages import RunRow, RunSuiteRow, charted_runs, find_trends
 from ciguard.serve.pages import repository_page
 from ciguard.serve.pages.repository_page import MIN_SPREAD, ShardUse, overrun_risk, shard_uses
 from ciguard.serve.results.rows import RunResults

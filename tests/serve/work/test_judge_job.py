@@ -45,7 +45,7 @@ from starlette.responses import Response
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import RemoteError
 from ciguard.model import Pool, Runner
-from ciguard.render.trends import charted_runs, find_trends
+from ciguard.render.pages import charted_runs, find_trends
 from ciguard.serve import raw_archives, stored_answers
 from ciguard.serve.application import build_application
 from ciguard.serve.pages.repository_page import shard_uses
