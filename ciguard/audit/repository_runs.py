@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from datetime import datetime
+from typing import Final, Literal
 
+from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
 from ciguard.audit.rules.base import Evidence, WorkflowFile
 from ciguard.errors import InputError
 from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
@@ -17,11 +19,6 @@ from ciguard.guard.log_patterns import first_match
 from ciguard.model.jobs import Job, last_attempts
 from ciguard.workflow.test_commands import NO_TASKS, Tasks
 from ciguard.workflow.yaml_values import load
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
 
 FOLDER: Final = ".github/workflows"
 # Conclusions of a red run, and of a job that ran.

@@ -9,18 +9,16 @@ Jeffreys' prior Beta(1/2, 1/2): a test that passed 20 times may still fail by ch
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import takewhile
 from math import exp, lgamma, sqrt
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ciguard.document import first_line
 from ciguard.render.notes import Words, fill
 from ciguard.text import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
 
 # In the order of a report.
 Whose = Literal[

@@ -12,9 +12,10 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from ciguard.config.sections import (
     CoverageConfig,
@@ -40,9 +41,6 @@ from ciguard.logs.process_logs import ProcessLogs
 from ciguard.logs.values import SCALES, SPANS
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import FRAMEWORKS
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first existing one counts

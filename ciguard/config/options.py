@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
-
-if TYPE_CHECKING:
-    from click.decorators import FC
+from click.decorators import FC
 
 HISTORY: Final = click.option(
     "--history",

@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, Final, NamedTuple
+from xml.parsers.expat import XMLParserType
 
 from ciguard.codec.coverage_file import Coverage, Share
 from ciguard.codec.results.xmlstream import XmlReader, read
-
-if TYPE_CHECKING:
-    from xml.parsers.expat import XMLParserType
 
 # First and last line, number of statements; columns, where these do not fill the lines.
 Block = tuple[int, int, int, str]

@@ -12,13 +12,11 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from subprocess import CompletedProcess
+from typing import Final, NamedTuple
 
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git.commands import git, with_token, without_secrets
-
-if TYPE_CHECKING:
-    from subprocess import CompletedProcess
 
 REMOTE: Final = "origin"
 MAX_DIFF_BYTES: Final = 1 << 25  # of both versions of the files that a change has

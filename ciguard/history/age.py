@@ -10,19 +10,16 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.document import Block, Bullets, Item, Paragraph
+from ciguard.history.file import History
 from ciguard.history.query import SKIPPED, BaseQuery, days_since_execution
+from ciguard.history.runs import HistoryRun
+from ciguard.model import CaseKey, Record
 from ciguard.text import case_name, count_of, name_some, one_line
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ciguard.history.file import History
-    from ciguard.history.runs import HistoryRun
-    from ciguard.model import CaseKey, Record
 
 DAYS: Final = 7  # a weekly run keeps its tests fresh
 MAX_NAMED: Final = 3  # groups or tests in a sentence

@@ -13,16 +13,13 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from subprocess import CompletedProcess
+from typing import Final
 
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git.checkout import ownership_problem
 from ciguard.git.commands import TRANSFER_S, git, with_token, without_secrets
 from ciguard.history.file import FILE_NAME, DamagedHistory, StoredBytes
-
-if TYPE_CHECKING:
-    from subprocess import CompletedProcess
-
 
 DEFAULT: Final = "ciguard-history"
 REMOTE: Final = "origin"

@@ -10,14 +10,11 @@ import io
 import json
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from importlib.resources.abc import Traversable
+from typing import Any, Final
 
+from ciguard.model import Plan
 from ciguard.run.frameworks.registry import FRAMEWORKS, PACKED, is_plugin
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-    from ciguard.model import Plan
 
 PROGRAM: Final = "ciguard-run.pyz"
 PLAN: Final = "plan.json"

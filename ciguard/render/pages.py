@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from statistics import multimode
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, get_args
+from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 from urllib.parse import quote, urlencode
+
+from jinja2 import Environment
 
 from ciguard import text
 from ciguard.model import BAD_OUTCOMES, UnitKey
@@ -22,9 +24,6 @@ from ciguard.render.change_point import find_change
 from ciguard.render.charts import RunChart, Trend, draw_runs
 from ciguard.render.formats import block_values
 from ciguard.render.variant_groups import fingerprint
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SCHEMA: Final = 1
 ROWS: Final = 20  # of a table of a document, in HTML; JSON has all

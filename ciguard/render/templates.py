@@ -7,15 +7,13 @@ import hashlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 
 from ciguard import text
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 
 def lines(message: str) -> str:

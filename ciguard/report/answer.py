@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from datetime import date
+from typing import Final
 
 from ciguard.codec.quarantine import MAX_PERIOD
-from ciguard.compare.measure_changes import MEASURE_NOUN
+from ciguard.compare.comparison import Comparison
+from ciguard.compare.measure_changes import MEASURE_NOUN, CaseChange, MeasureVerdict
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
+from ciguard.compare.transitions import Transition, TransitionKind
 from ciguard.compare.whose import Answer, Whose, advice_text, evidence_text
 from ciguard.compare.wording import (
     change_verdict,
@@ -26,11 +29,13 @@ from ciguard.document import (
     Bullets,
     Code,
     Column,
+    Content,
     Folded,
     Item,
     Link,
     Listing,
     Paragraph,
+    Row,
     Section,
     Strong,
     Table,
@@ -39,22 +44,14 @@ from ciguard.document import (
     join,
 )
 from ciguard.guard.headline import unit_noun
+from ciguard.guard.verdict import Failure, Verdict
 from ciguard.guard.view import FailedTest, failed_test, failure_kind, group_by_test, result_count
 from ciguard.history.runs import UNMERGED_EVENTS
+from ciguard.model import CaseKey, Record, UnitKey
 from ciguard.render.changes import exact_change
+from ciguard.render.links import Links
 from ciguard.render.variant_groups import link_shards
 from ciguard.text import case_name, count_of, duration, price, unit_name
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.measure_changes import CaseChange, MeasureVerdict
-    from ciguard.compare.transitions import Transition, TransitionKind
-    from ciguard.document import Content, Row
-    from ciguard.guard.verdict import Failure, Verdict
-    from ciguard.model import CaseKey, Record, UnitKey
-    from ciguard.render.links import Links
 
 MAX_ROWS: Final = 6  # failures of a comment, so that it fits a screen; the page has all
 MAX_NAMED: Final = 2  # tests of a line

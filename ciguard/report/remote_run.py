@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import date
+from typing import Final
 
 from ciguard.codec.coverage_file import NO_COVERAGE
 from ciguard.config import file as configuration
+from ciguard.config.file import Config
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
+from ciguard.github.client import GitHub
 from ciguard.github.contents import CommitTree
+from ciguard.github.events import ActionsRun
 from ciguard.github.run_client import RunClient
 from ciguard.guard.evaluation import EvaluationOptions, PastRuns
 from ciguard.guard.policy import RunContext
@@ -25,13 +29,6 @@ from ciguard.sources.artifacts import PLAN, RECORD, RunArtifacts
 from ciguard.sources.inputs import RunInputs, SubjectRun
 from ciguard.sources.local import ReadInputs
 from ciguard.sources.repository_files import ContentsFiles
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from ciguard.config.file import Config
-    from ciguard.github.client import GitHub
-    from ciguard.github.events import ActionsRun
 
 OWN_WORD: Final = b"ciguard"  # a workflow whose file has this word is judged
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from jinja2 import Environment
 
 from ciguard.render.templates import environment
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 
 # The actions that a generated workflow uses, pinned by commit: a tag can move, a commit cannot.
 # Read from the tags of the actions' repositories, 2026-11.
