@@ -18,9 +18,13 @@ from ciguard.errors import UsageError
 from ciguard.render.pages import View
 from ciguard.serve.pages import cookies, sign_in, static_files
 from ciguard.serve.pages.costs_page import costs_page
-from ciguard.serve.pages.movers_page import movers_page
 from ciguard.serve.pages.page_formats import error_page, render_page
-from ciguard.serve.pages.repository_page import repositories_page, repository_page, shards_page
+from ciguard.serve.pages.repository_page import (
+    movers_page,
+    repositories_page,
+    repository_page,
+    shards_page,
+)
 from ciguard.serve.pages.run_page import comparison_page, run_page
 from ciguard.serve.pages.slowest_and_flaky_pages import flaky_page, slowest_page
 from ciguard.serve.pages.unit_page import unit_page

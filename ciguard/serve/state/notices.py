@@ -77,10 +77,10 @@ def record(
         routes: name of the route of each owner that has one; of OTHERS for all others.
     """
     key = run.key
-    known = run_rows.newest(
+    runs = run_rows.newest(
         connection, key.repository_id, is_base_branch=True, workflow=run.workflow
     )
-    if any(other.key > key for other in known):
+    if any(other.key > key for other in runs):
         return
     query = sa.select(*key_columns(schema.notice), _NOTICE.owner, _NOTICE.event).where(
         _NOTICE.repository_id == key.repository_id,

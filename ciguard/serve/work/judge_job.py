@@ -126,11 +126,6 @@ class _Judging:
     def key(self) -> RunKey:
         return self.work.key
 
-    @property
-    def _is_past(self) -> bool:
-        """Return whether the run only fills the history, and no one is told of it."""
-        return self.work.source == "backfill"
-
     def run(self) -> None:
         settings, name = self.service.settings, self.repository.full_name
         repository_ref = RepositoryRef(name, settings.server_url, settings.api_url)
@@ -152,7 +147,7 @@ class _Judging:
             raise self.github.transient_errors[0]
         if not (self.still_holds() and self._record(run, judged)) or judged is None:
             return
-        if not self._is_past and (pull is None or pull.state == "open"):
+        if self.work.source != "backfill" and (pull is None or pull.state == "open"):
             self._publish(run, judged)
 
     def _is_pushed(self, branch: str) -> bool:
@@ -250,10 +245,11 @@ class _Judging:
                 return False
             before = run_rows.get(connection, self.key)
             run_rows.record_run(connection, row)
-            routes = judged.config.routes if judged is not None and judged.config else {}
-            if routes and contents is not None and row.is_base_branch and not self._is_past:
+            config = judged.config if judged is not None else None
+            is_told = row.is_base_branch and self.work.source != "backfill"
+            if is_told and contents is not None and config is not None and config.routes:
                 affected = notices.affected_owners(owners_of_failed(contents), row)
-                notices.record(connection, row, affected, routes, self._notice_content(row))
+                notices.record(connection, row, affected, config.routes, self._notice_content(row))
         if before is not None and before.answer not in ("", row.answer):
             self.service.objects.delete([before.answer])
         if report is not None:
@@ -318,7 +314,7 @@ class _Judging:
         except InputError as error:
             self._warn(str(error))
             return
-        if is_new and self._is_past:
+        if is_new and self.work.source == "backfill":
             with service.database.write() as connection:
                 work_list.retry_uncompared(connection, self.key)
 
