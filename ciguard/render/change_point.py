@@ -47,11 +47,7 @@ def find_change(values: Sequence[float | None]) -> ChangePoint | None:
 
     One ramp does not explain two changes: the newest values are judged alone, too.
     """
-    known = {
-        at: value
-        for at, value in enumerate(values)
-        if value is not None and value > 0 and np.isfinite(value)
-    }
+    known = {at: value for at, value in enumerate(values) if value is not None and value > 0}
     logs, positions = np.log(list(known.values())), list(known)
     sizes = {len(known), *(size for size in WINDOWS if size < len(known))}
     judged = (_judge(logs[-size:], positions[-size:]) for size in sizes if size >= MIN_RUNS)
