@@ -144,10 +144,7 @@ def main() -> None:
     if missing:
         sys.exit(f"demo: the comment does not say {missing}")
 
-    main_page = WORK / "main.html"
-    past = ("--plan", WORK / "plan-3", "--records", WORK / "run-3")
-    call("report", *past, *history, "-o", WORK / "main.md", "--html", main_page)
-    call("site", *history, "--report", main_page, "--out", WORK / "site")
+    call("site", *history, "--out", WORK / "site")
     files.append(WORK / "site" / "index.html")
     print("\nOpen:", *(file.relative_to(HERE.parent) for file in files))
 
