@@ -30,6 +30,7 @@ SCRUBBED = (
     *("CI", "CIGUARD_", "GIT_", "GITHUB_", "RUNNER_", "PYTEST_"),
     *("NO_COLOR", "FORCE_COLOR"),
 )
+TEMPORARY = "PYTEST_DEBUG_TEMPROOT"  # where sessions that tests start have their folders
 
 # More than half of the processor time in which a session starts, and no session here needs them.
 UNUSED_PLUGINS = ("anyio", "hypothesispytest", "platformdirs", "pytest-split", "xdist.looponfail")
@@ -88,6 +89,12 @@ class PassedTests:
                 passed.write(f"{report.nodeid}\n")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _inner_sessions(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have the sessions that tests start tidy up among themselves, not a database of last time."""
+    os.environ[TEMPORARY] = str(tmp_path_factory.mktemp("sessions"))
+
+
 class Golden(Protocol):
     def __call__(self, actual: str, path: Path, *, scrub: Mapping[str, str] = ...) -> None: ...
 
@@ -133,7 +140,7 @@ def clean_environment(**added: str) -> dict[str, str]:
     stored = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
     stored["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{stored.get('PATH', '')}"
     ours = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ADDOPTS, "COLUMNS": "80"}
-    return {**stored, **ours, **added}
+    return {**stored, TEMPORARY: os.environ[TEMPORARY], **ours, **added}
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:

@@ -15,7 +15,7 @@ from importlib.resources import files
 from itertools import product
 from pathlib import Path
 
-from conftest import ADDOPTS
+from conftest import ADDOPTS, TEMPORARY
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
@@ -225,7 +225,8 @@ def pids_with(mark: str) -> list[int]:
 
 def clean_environ(**added: str) -> dict[str, str]:
     stored = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
-    return {**stored, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ADDOPTS, **added}
+    ours = {TEMPORARY: os.environ[TEMPORARY], "PYTEST_ADDOPTS": ADDOPTS}
+    return {**stored, **ours, "PYTHONDONTWRITEBYTECODE": "1", **added}
 
 
 def start(folder: Path, *words: str, program: Sequence[str] = LEG, **environ: str) -> Leg:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import TEMPORARY
 from run.leg_runner import SCRUBBED, plan_of
 
 from ciguard.codec import plan_file as plan_codec
@@ -20,7 +21,7 @@ SHARD = ("--plan", "plan.json", "--shard", "01", "--record", "record")
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in os.environ:
-        if name.startswith(SCRUBBED):
+        if name.startswith(SCRUBBED) and name != TEMPORARY:
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test_a.py").write_text("""
