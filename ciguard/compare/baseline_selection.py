@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ciguard.codec.results.attach import assign_units
 from ciguard.compare.run_columns import Run, from_history, index_in
@@ -18,16 +18,13 @@ from ciguard.errors import InputError, RemoteError
 from ciguard.history.file import VALUES_PER_KEY, History
 from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import MERGED_GROUP, UNDATED, HistoryRun
+from ciguard.model import Record
+from ciguard.sources.references import RunId
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from ciguard.model import Record
-    from ciguard.sources.references import RunId
 
 # Baseline runs are of one event, the first of these: a nightly run may do other work. A run of
 # unknown event fits any.
 EVENTS: Final = ("push", MERGED_GROUP, "schedule", "workflow_dispatch", "repository_dispatch")
-
 
 PULL_REQUEST: Final = ("pull_request", "pull_request_target")
 # Source of the order of commits; "runs": the parents that the history's runs recorded.

@@ -16,19 +16,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from ciguard.compare.series import SeriesChange, compare_series, summarize_values
+from ciguard.logs.log_reader import End, LogReading
 from ciguard.logs.pattern_table import BoundViolation, Direction, DirectionVerdict, find_violations
 from ciguard.logs.values import KeyField, LogValue, NotANumber, Place, distinct
+from ciguard.model import Ending, FailCondition
 
-if TYPE_CHECKING:
-    from ciguard.logs.log_reader import End, LogReading
-    from ciguard.model import Ending, FailCondition
-
-    Identity = tuple[str, str, str, str, tuple[KeyField, ...]]
-    Log = tuple["LogSide", Sequence[LogValue]]
-    Groups = Mapping[Identity, list[LogValue]]
+Identity = tuple[str, str, str, str, tuple[KeyField, ...]]
+Log = tuple["LogSide", Sequence[LogValue]]
+Groups = Mapping[Identity, list[LogValue]]
 
 _VALUE: Final = attrgetter("value")
 MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are compared, 1 s

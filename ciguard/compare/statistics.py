@@ -24,17 +24,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from math import exp, lgamma, log, log1p
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.history.query import medians as medians  # noqa: PLC0414  # for all of `compare`
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 PRIOR: Final = 4  # values: weight of the pooled spread
 BINS: Final = 12

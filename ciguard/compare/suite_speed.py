@@ -12,13 +12,16 @@ probe, it seems faster there. So the uncorrected legs must agree as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.compare.statistics import (
     MIN_BASELINE_RUNS,
     MIN_RUNS_TO_CONFIRM,
+    Flags,
+    Floats,
     count_values,
     mad_sigma,
     medians,
@@ -26,12 +29,7 @@ from ciguard.compare.statistics import (
 )
 from ciguard.history.query import STEADY_S, STEADY_TESTS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.compare.statistics import Flags, Floats
-
-    Integers = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 PASSES: Final = 2
 HELD_OUT_RUNS: Final = 5  # baseline runs that are compared with the others to learn their noise

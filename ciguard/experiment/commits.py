@@ -8,29 +8,27 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.confirmation import Confirmation, apply_confirmation, tier_of
 from ciguard.compare.json import json_text, read_comparison
 from ciguard.compare.wording import headline
+from ciguard.config.file import Config
+from ciguard.config.invocation import Invocation
 from ciguard.config.suites import suites_of
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_test, measurement, process, result
+from ciguard.experiment.process import SignalGuard
+from ciguard.experiment.result import Exclusion, Experiment
 from ciguard.experiment.schedule import Design, Step
 from ciguard.experiment.view import measurement_text, step_text
 from ciguard.git.checkout import Checkout
+from ciguard.model import CaseKey
 from ciguard.sources import local
 from ciguard.text import one_line
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
-    from ciguard.config.file import Config
-    from ciguard.config.invocation import Invocation
-    from ciguard.experiment.process import SignalGuard
-    from ciguard.experiment.result import Exclusion, Experiment
-    from ciguard.model import CaseKey
 
 LAST_LINES: Final = 10  # of a set-up that failed
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from ciguard.history.metric_series import ITERATION, metric_key
+from ciguard.experiment.schedule import Step
+from ciguard.history.metric_series import ITERATION, MetricKey, metric_key
+from ciguard.model import MetricLine, Record, Result, SampleLine
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse, machine_use
 from ciguard.text import one_line
-
-if TYPE_CHECKING:
-    from ciguard.experiment.schedule import Step
-    from ciguard.history.metric_series import MetricKey
-    from ciguard.model import MetricLine, Record, Result, SampleLine
 
 IterationKind = Literal["", "cold", "warm"]
 LAST_LINES: Final = 5  # of the output of a failed run

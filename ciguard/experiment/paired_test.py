@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from ciguard.compare.statistics import MIB, holm, student_975, student_p
+from ciguard.compare.statistics import MIB, Flags, Floats, holm, student_975, student_p
 from ciguard.experiment.measurement import CPU, GPU, PEAK, WALL, Metric
 from ciguard.model import TIME_UNITS
-
-if TYPE_CHECKING:
-    from ciguard.compare.statistics import Flags, Floats
 
 MIN_PAIRS: Final = 2  # without two differences there is no spread
 EQUAL_PAIRS: Final = 4  # pairs of equal values that prove no change: fewer may be chance

@@ -17,14 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.experiment.measurement import Measurement
+from ciguard.experiment.schedule import Step
 
-if TYPE_CHECKING:
-    from ciguard.experiment.schedule import Step
-
-    Read = Callable[[Measurement, Path, str], Measurement]
+Read = Callable[[Measurement, Path, str], Measurement]
 
 STAT: Final = "/proc/stat"
 # Fields of the first line: user nice system idle iowait irq softirq steal; then guests, whose time

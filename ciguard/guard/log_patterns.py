@@ -13,10 +13,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.logs.actions_patterns import TOOL_ERROR
 from ciguard.logs.job_steps import find_steps
+from ciguard.logs.log_reader import LogReader
 from ciguard.logs.pattern_table import PATTERNS as TABLE
 from ciguard.logs.pattern_table import endings
 from ciguard.logs.values import UNPLACED, LogValue
@@ -24,9 +25,6 @@ from ciguard.model import MEMORY_ENDINGS, Ending, Result
 from ciguard.model.jobs import LOG_TAIL_BYTES, Step
 from ciguard.render.notes import Note
 from ciguard.text import COLOURS
-
-if TYPE_CHECKING:
-    from ciguard.logs.log_reader import LogReader
 
 ARTIFACT_NAME: Final = re.compile(
     next(row.pattern for row in TABLE if row.name == "actions.artifact_name")

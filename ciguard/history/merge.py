@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.errors import InputError
 from ciguard.history.file import (
@@ -39,16 +40,11 @@ from ciguard.history.file import (
     of_columns,
 )
 from ciguard.history.metric_series import merge_series
-from ciguard.history.query import count_values, join_counts
+from ciguard.history.query import Flags, Positions, count_values, join_counts
 from ciguard.history.runs import UNDATED, HistoryLeg, HistoryRun
 from ciguard.model import ENDINGS, OUTCOMES, CaseKey, Result
 from ciguard.model.attempts import severity
 from ciguard.model.record import largest_by_gpu
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.history.query import Flags, Positions
 
 # Runs with values: the last 20 of each suite and variant, and those of removed tests. Without this
 # limit, ids that change from run to run would keep every run.

@@ -16,14 +16,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each
+from ciguard.model import MetricLine
 
-if TYPE_CHECKING:
-    from ciguard.model import MetricLine
-
-    MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]  # name, unit, key
+MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]  # name, unit, key
 
 ITERATION: Final = "iteration"
 VALUES_PER_SERIES: Final = 20  # as of a case: older ones were measured on another program

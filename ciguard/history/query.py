@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.codec.columns import LARGEST
 from ciguard.history.file import CODE_NAMES, OLDER, VALUES_PER_KEY, History, Values
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import (
     BAD_OUTCOMES,
     ENDINGS,
@@ -29,16 +32,9 @@ from ciguard.model import (
     UnitKey,
 )
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
-    from ciguard.history.runs import HistoryLeg, HistoryRun
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
-    Positions = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Positions = NDArray[np.int64]
 
 COMPLETED: Final = CODE_NAMES["ending"].index("completed")
 DIED: Final = CODE_NAMES["outcome"].index("died")

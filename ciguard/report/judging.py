@@ -6,8 +6,9 @@ The module reads no environment, checkout or folder: `RunContext` has these.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.compare.baseline_selection import ancestry_of, base_commit
 from ciguard.compare.compare_runs import Context, compare_run
@@ -17,28 +18,24 @@ from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.config.file import metric_directions
 from ciguard.config.suites import HOSTED
 from ciguard.errors import CiguardError, RemoteError
+from ciguard.github.client import GitHub
+from ciguard.github.events import ActionsRun
 from ciguard.guard.evaluation import Evaluation, EvaluationOptions, PastRuns, evaluate
+from ciguard.guard.github_facts import NeededJob
 from ciguard.guard.policy import RunContext, base_query
 from ciguard.history.age import AgeOfGreen, age_of_green, listed_cases
+from ciguard.history.file import History
+from ciguard.model import Plan, Record
 from ciguard.model.moved_units import find_moved_blocks, with_moved_units
 from ciguard.model.record import newest_by_shard
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.report.runner_sizing import RunnerUse, runner_uses
 from ciguard.report.view import Report, ReportData, excuses_of, links_of_run
+from ciguard.sources.inputs import RunInputs, SubjectRun
 from ciguard.sources.previous_run import load_previous_run
+from ciguard.sources.repository_files import RepositoryFiles
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from ciguard.github.client import GitHub
-    from ciguard.github.events import ActionsRun
-    from ciguard.guard.github_facts import NeededJob
-    from ciguard.history.file import History
-    from ciguard.model import Plan, Record
-    from ciguard.sources.inputs import RunInputs, SubjectRun
-    from ciguard.sources.repository_files import RepositoryFiles
-
-    GitHubOpener = Callable[[], AbstractContextManager[GitHub]]
+GitHubOpener = Callable[[], AbstractContextManager[GitHub]]
 
 MAX_COUNTED: Final = 3  # first bad commits; each may need a call of GitHub
 MAX_LISTED: Final = 101  # commits; GitHub lists 100 and the old one, of more also the new one
