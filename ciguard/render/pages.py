@@ -393,7 +393,8 @@ class RepositoryPage:
     """A page of runs; `next` is the value of `before` for the next page, "" on the last page.
 
     `filters` are those of the query, `branch` and `pull_request` among them. `trends` are those of
-    the runs `charted`, the complete ones of the last 200 of the first workflow.
+    the runs `charted`, the complete ones of the last 200 of the first workflow. `stale`: of a site,
+    tests that have not run for days, by groups.
     """
 
     TEMPLATE: ClassVar[str] = "repository"
@@ -412,6 +413,7 @@ class RepositoryPage:
     charted: tuple[RunRow, ...] = ()
     trends: tuple[Trend, ...] = ()
     workflows: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
 
     def verdicts(self) -> tuple[str, ...]:
         """Return the verdicts by which runs can be filtered."""

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from ciguard.compare.whose import interval_text
+from ciguard.history import age
 from ciguard.history.file import CODE_NAMES, History, Values
 from ciguard.history.query import DIED, FAILED, BaseQuery, base_runs
 from ciguard.history.runs import HistoryRun
@@ -22,6 +23,7 @@ from ciguard.model import CaseKey, UnitKey
 from ciguard.model.attempts import STATUSES
 from ciguard.render import pages
 from ciguard.render.pages import charted_runs, find_trends
+from ciguard.text import case_name, name_some
 
 LISTED: Final = 30  # tests of a list, each with a page of its own
 SHOWN: Final = 30  # runs of a table
@@ -56,8 +58,9 @@ def repository_pages(
     days = (dates_ms[0] - dates_ms[-1]) // DAY_MS + 1
     charted = charted_runs(rows, 0)
     trends = tuple(charted), find_trends(charted)
-    shown = tuple(rows[:SHOWN])
-    yield path, pages.RepositoryPage(*heads, "", None, {}, ("",), (), shown, "", days, *trends)
+    shown, stale = tuple(rows[:SHOWN]), tuple(_stale_tests(base))
+    page_of_runs = pages.RepositoryPage(*heads, "", None, {}, ("",), (), shown, "", days, *trends)
+    yield path, replace(page_of_runs, stale=stale)
     runs: dict[int, tuple[pages.UnitRun, ...]] = {}
     for by, tests in ranked_tests(base):
         runs |= {test: tuple(runs_of_test(base, test)) for test in tests}
@@ -74,6 +77,15 @@ def repository_pages(
         key = _named(base.keys[test])
         page_of_test = pages.UnitPage(name, *key, None, None, (), "", (), own)
         yield pages.page_address(f"{path}/tests", key._asdict()), page_of_test
+
+
+def _stale_tests(base: History) -> Iterator[str]:
+    """Yield the tests of the newest complete run that have not run for days, the oldest first."""
+    newest = next((run for run in reversed(base.runs) if run.complete), None)
+    if newest is not None:
+        listed = age.listed_on_base(base, newest)
+        for group in age.age_of_green(base, newest.branch, listed, newest.at).stale:
+            yield f"{group.words}: {name_some(group.tests, case_name, LISTED)}"
 
 
 def _named(key: CaseKey) -> UnitKey:

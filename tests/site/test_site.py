@@ -254,6 +254,17 @@ def test_red_workflow(runs: str, red_since: int, tmp_path: Path, ciguard: Ciguar
     assert f"tests: {line['base']['verdict']}" in (tmp_path / "site/o/r/badge.svg").read_text()
 
 
+def test_tests_that_have_not_run_for_days(tmp_path: Path, ciguard: Ciguard) -> None:
+    first = [Result(name, "passed", case=name) for name in ("a<b>", "b")]
+    last = [replace(first[0], outcome="skipped"), first[1]]
+    runs = (history_of([record_of(at, own, "o/r")]) for at, own in ((0, first), (8, last)))
+    write(tmp_path / "h", merge(*runs))
+    ciguard("site", "--out", "site", "--history", "h", cwd=tmp_path)
+    (stale,) = values(tmp_path / "site", "/o/r")["stale"]
+    assert stale == "1 test did not run for 8 days: a<b>"
+    assert stale in page(tmp_path / "site", "o/r.html").text
+
+
 def test_runs_without_commit_or_date(tmp_path: Path, ciguard: Ciguard) -> None:
     (run,) = history(runs=1).runs
     write(tmp_path / "h", replace(history(runs=1), runs=(replace(run, sha=None, at=UNDATED),)))

@@ -25,6 +25,7 @@ PAGES: Final = (
     *(RUN, f"{RUN}?text=none", f"{RUN}/comparison", TEST, f"{TEST}x", "/work"),
     *("/octo-org/shop/offenders", "/octo-org/empty/offenders", "/octo-org/shop/flaky"),
     *("/octo-org/empty/flaky", "/octo-org/shop/shards", "/octo-org/shop/costs"),
+    "/octo-org/shop/movers",
 )
 FEW: Final = [("/octo-org/shop", 390, "dark"), (RUN, 1440, "light")]
 
