@@ -13,12 +13,12 @@ from ciguard.render.pages import FlakyPage, FlakyTest, SlowestPage
 from ciguard.serve.pages.visit import Visit
 from ciguard.serve.results.parquet_columns import DAY_MS
 from ciguard.serve.results.queries import RANKING_COLUMNS, query_choice, query_number
+from ciguard.serve.results.read_model import RANKED
 from ciguard.serve.state import run_rows
 from ciguard.serve.state.repositories import Repository
 
 DAYS: Final = 30
 MAX_DAYS: Final = 3650
-LIMIT: Final = 100
 
 
 def slowest_page(visit: Visit) -> SlowestPage:
@@ -31,7 +31,7 @@ def slowest_page(visit: Visit) -> SlowestPage:
     """
     by = query_choice(visit.query, "by", RANKING_COLUMNS, "time")
     repository, days, from_ms = find_period(visit)
-    ranking = visit.read_model.ranking(repository.id, by, from_ms, LIMIT)
+    ranking = visit.read_model.ranking(repository.id, by, from_ms, RANKED)
     return SlowestPage(repository.full_name, by, days, ranking.missing_names, ranking.value)
 
 
@@ -44,7 +44,7 @@ def flaky_page(visit: Visit) -> FlakyPage:
         quarantined = run_rows.facts_of_tests(connection, repository.id, "quarantined")
     flaky = answer.value
     head = (repository.full_name, days, flaky.from_ms, flaky.is_partial, answer.missing_names)
-    return FlakyPage(*head, flaky.tests[:LIMIT], owners, quarantined)
+    return FlakyPage(*head, flaky.tests[:RANKED], owners, quarantined)
 
 
 def flaky_units(

@@ -13,7 +13,7 @@ from ciguard.render.pages import FlakyTest
 from ciguard.serve.results.rows import STATUS_CODES
 from ciguard.serve.state.run_rows import CommitRun
 
-_Test = tuple[str, str, str]
+Test = tuple[str, str, str]
 _Troubled = tuple[CommitRun, int, int | None]  # run, status, time of failed tries
 
 MAX_TROUBLED: Final = 20_000  # rows of failures and retries
@@ -84,7 +84,7 @@ def find_flaky_tests(
     troubled: Iterable[tuple[Any, ...]],
     good: Iterable[tuple[Any, ...]],
     runs: Iterable[tuple[str | None, str | None, CommitRun]],
-    first_times: Mapping[_Test, int],
+    first_times: Mapping[Test, int] = {},  # never changed
 ) -> tuple[FlakyTest, ...]:
     """Find the flaky tests, the most often flaky first, then the latest; then the broken ones.
 
@@ -99,21 +99,23 @@ def find_flaky_tests(
     for of_suite, of_variant, run in runs:
         known[run.run_id, run.run_attempt] = run
         ran[of_suite, of_variant].add(run)
-    tests: dict[_Test, list[_Troubled]] = defaultdict(list)
-    heads: dict[_Test, set[str]] = defaultdict(set)
-    passed: dict[_Test, list[CommitRun]] = defaultdict(list)
+    tests: dict[Test, list[_Troubled]] = defaultdict(list)
+    passed: dict[Test, list[CommitRun]] = defaultdict(list)
     for suite, variant, unit, run_id, attempt, status, _, lost_us in troubled:
         if (run_id, attempt) in known:
-            run = known[run_id, attempt]
-            tests[suite, variant, unit].append((run, status, lost_us))
-            heads[suite, variant, unit].add(run.head_sha)
+            row = known[run_id, attempt], status, lost_us
+            tests[suite, variant, unit].append(row)
     for suite, variant, unit, run_id, attempt in good:
-        good_run, of_test = known.get((run_id, attempt)), heads.get((suite, variant, unit))
-        if good_run is not None and of_test is not None and good_run.head_sha in of_test:
+        good_run, rows = known.get((run_id, attempt)), tests.get((suite, variant, unit), ())
+        if good_run is not None and any(row[0].head_sha == good_run.head_sha for row in rows):
             passed[suite, variant, unit].append(good_run)
     orders = {name: {run: at for at, run in enumerate(sorted(of))} for name, of in ran.items()}
+    newest = {name: max(of) for name, of in ran.items()}
     judged = []
     for key, rows in tests.items():
+        is_one_failure = len(rows) == 1 and rows[0][1] == STATUS_CODES["bad"]
+        if is_one_failure and key not in passed and rows[0][0] != newest.get(key[:2]):
+            continue  # the usual case, neither flaky nor broken
         order, first_ms = orders.get(key[:2], {}), first_times.get(key, 0)
         if order and first_ms > next(iter(order)).started_at_ms:
             later = (run for run in order if run.started_at_ms >= first_ms)
@@ -123,7 +125,7 @@ def find_flaky_tests(
 
 
 def _judge(
-    key: _Test, troubled: list[_Troubled], passed: list[CommitRun], order: dict[CommitRun, int]
+    key: Test, troubled: list[_Troubled], passed: list[CommitRun], order: dict[CommitRun, int]
 ) -> FlakyTest | None:
     """Return a flaky or broken test; None after one period of failures. `order`: oldest is 0."""
     retried = [run for run, status, _ in troubled if status == STATUS_CODES["good"]]

@@ -181,8 +181,8 @@ TROUBLED: Final = (
 )
 # The first time of tests, by the kind of file that has it.
 FIRST_TIMES: Final = (
-    "SELECT suite, variant, unit, min({ms}) FROM read_parquet($files) WHERE repository_id ="
-    " $repository_id AND key IN (SELECT unnest($keys)) GROUP BY suite, variant, unit"
+    "SELECT key, min({ms}) FROM read_parquet($files) WHERE repository_id = $repository_id"
+    " AND key IN (SELECT unnest($keys)) GROUP BY key"
 )
 FIRST_MS: Final = {"by_day": "86400000 * CAST(day AS BIGINT)", "arrival": "at_ms"}
 # Passes of tests in some runs. A subquery looks thousands of names up faster than a list: in a

@@ -45,6 +45,7 @@ from ciguard.serve.state.run_key import RunKey, is_run
 
 T = TypeVar("T")
 TEST_RUNS: Final = 1000
+RANKED: Final = 100  # tests of a page
 CONCURRENT: Final = 2  # questions: four need more memory than the engine has, and are no faster
 MAX_TRIES: Final = 5  # of a question, if files vanish after they were checked
 _US: Final = 1e6
@@ -145,15 +146,17 @@ class OpenFiles:
         query = query.replace("{arrivals}", "read_parquet($arrivals)")
         return fetch(self._engine, query, {**values, "by_day": by_day, "arrivals": arrivals})
 
-    def first_times(self, repository_id: int, tests: Sequence[Any]) -> dict[Any, int]:
+    def first_times(
+        self, repository_id: int, tests: Iterable[tuple[str, str, str]]
+    ) -> dict[Any, int]:
         """Return the first time of tests of any run; of compacted results, its day is known."""
-        keys = list({hash_unit(repository_id, *test[:3]) for test in tests})
+        by_key = {hash_unit(repository_id, *test): test for test in tests}
+        values = {"repository_id": repository_id, "keys": list(by_key)}
         rows: list[tuple[Any, ...]] = []
         for kind, files in self._paths.items():
-            if first_ms := queries.FIRST_MS.get(kind):
-                values = {"repository_id": repository_id, "keys": keys, "files": files}
-                rows += fetch(self._engine, queries.FIRST_TIMES.replace("{ms}", first_ms), values)
-        return {row[:3]: row[3] for row in sorted(rows, reverse=True)}
+            query = queries.FIRST_TIMES.replace("{ms}", queries.FIRST_MS[kind])
+            rows += fetch(self._engine, query, {**values, "files": files})
+        return {by_key[key]: at_ms for key, at_ms in sorted(rows, reverse=True)}
 
     def texts(self, repository_id: int, keys: Iterable[int | None]) -> dict[int, str]:
         messages = sorted({key for key in keys if key is not None})
@@ -277,20 +280,29 @@ class ReadModel:
             runs = run_rows.commit_runs(connection, repository_id, from_ms)
         values = {"repository_id": repository_id, "from_ms": from_ms, "units": units}
 
-        def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[Any], dict[Any, int]]:
+        def ask_troubled(files: OpenFiles) -> tuple[Coverage, Sequence[tuple[Any, ...]]]:
             counts = files.fetch(queries.TROUBLED_RUNS, values, "troubled")
             known = dict.fromkeys(run for *_, run in runs)
             coverage = choose_runs(counts, known, from_ms, limit)
             since = {**values, "from_ms": coverage.from_ms}
-            troubled = files.fetch(queries.TROUBLED, since, "troubled")
-            return coverage, troubled, files.first_times(repository_id, troubled)
+            return coverage, files.fetch(queries.TROUBLED, since, "troubled")
 
-        answer = self._ask(repository_id, ("troubled", "by_day", "arrival"), ask_troubled)
-        covered, troubled, first_times = answer.value
+        answer = self._ask(repository_id, ("troubled", "arrival"), ask_troubled)
+        covered, troubled = answer.value
         good = self._passes(repository_id, () if units else covered.run_ids, troubled)
         # Runs before the time of the coverage do not count.
         counted = [row for row in runs if row[-1].started_at_ms >= covered.from_ms]
-        tests = find_flaky_tests(troubled, good.value, counted, first_times)
+        tests = find_flaky_tests(troubled, good.value, counted)
+        # The ranks do not depend on when tests were added, the rates of the shown ones do.
+        shown = {(test.suite, test.variant, test.unit) for test in tests[:RANKED]}
+        first = self._ask(
+            repository_id,
+            ("by_day", "arrival"),
+            lambda files: files.first_times(repository_id, shown),
+        )
+        rows = [row for row in troubled if row[:3] in shown]
+        leaders = find_flaky_tests(rows, good.value, counted, first.value)
+        tests = (*leaders, *tests[len(shown) :])
         missing = dict.fromkeys([*answer.missing_runs, *good.missing_runs])
         return Answer(FlakyTests(tests, covered.from_ms, covered.is_partial), tuple(missing))
 
