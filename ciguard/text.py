@@ -8,12 +8,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from ciguard.model import CaseKey, UnitKey
-
-if TYPE_CHECKING:
-    from ciguard.model.machine_use import PeakPrograms
+from ciguard.model.machine_use import PeakPrograms
 
 _Item = TypeVar("_Item")
 

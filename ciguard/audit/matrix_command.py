@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard import console
 from ciguard.audit.filters.base import LANGUAGES, Evaluator
@@ -25,9 +25,13 @@ from ciguard.audit.shard_filters import (
 )
 from ciguard.audit.view import as_json, document, headline
 from ciguard.codec import inventory_file
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.tool_listings import read_tests
+from ciguard.config.file import Config
+from ciguard.config.invocation import Invocation
 from ciguard.config.suites import pool_of_suites, pools_of, suites_of, with_runner_pools, with_tool
 from ciguard.errors import ExitCode, InputError
+from ciguard.history.file import History
 from ciguard.history.query import BaseQuery, medians, newest_values
 from ciguard.history.stores import LoadedHistory, load, open_store
 from ciguard.model import Exclusion, Orphan, UnitKey
@@ -44,12 +48,6 @@ from ciguard.sources import local
 from ciguard.text import count_of
 from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.yaml_values import load as load_yaml
-
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.config.file import Config
-    from ciguard.config.invocation import Invocation
-    from ciguard.history.file import History
 
 DEFAULT_MINUTES: Final = 360  # GitHub's limit of a job that declares none
 DEPTH: Final = 5  # newest values of a case, of which the median counts

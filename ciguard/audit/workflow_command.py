@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from ciguard import console
@@ -19,6 +19,7 @@ from ciguard.audit.next_step import after_workflows
 from ciguard.audit.repository_runs import FOLDER, RepositoryRuns, Unread, read_workflow
 from ciguard.audit.repository_view import as_json, document, headline, screen
 from ciguard.audit.rule_table import RULES, RUN_RULES, audit_repository
+from ciguard.config.invocation import Invocation
 from ciguard.errors import ExitCode, InputError, NothingToDo, RemoteError, UsageError
 from ciguard.git.checkout import Checkout
 from ciguard.git.commands import program
@@ -35,9 +36,6 @@ from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.workflow.actions_address import address_and_set_up
 from ciguard.workflow.test_commands import read_tasks
-
-if TYPE_CHECKING:
-    from ciguard.config.invocation import Invocation
 
 
 def audit_workflows(

@@ -12,15 +12,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Integers = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 MAX_RAW_BYTES: Final = 1 << 31  # of one section
 MAX_RATIO: Final = 1100  # deflate reaches 1032: a section that claims more is an attack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -29,18 +29,23 @@ from ciguard.compare.jobs import (
 )
 from ciguard.compare.json import jobs_json_text, json_text, logs_json_text
 from ciguard.compare.log_comparison import LogComparison
-from ciguard.compare.log_inputs import are_logs, compare_log_inputs, compare_run_logs
+from ciguard.compare.log_inputs import Rules, are_logs, compare_log_inputs, compare_run_logs
 from ciguard.compare.log_view import logs_document
 from ciguard.compare.run_columns import Run, runs_from_records
 from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import Excuse, quarantined
 from ciguard.compare.view import document, jobs_document
+from ciguard.config.invocation import Invocation
 from ciguard.config.options import HISTORY, OUTPUT, format_option
+from ciguard.document import Block
 from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.guard.log_patterns import first_match
+from ciguard.history.file import History
+from ciguard.logs.pattern import LogPattern
 from ciguard.logs.pattern_table import PATTERNS, Direction, directions
 from ciguard.logs.process_logs import ProcessLogs
 from ciguard.model import FAIL_CONDITIONS, CaseKey, Record
+from ciguard.model.jobs import Job
 from ciguard.model.record import drill_of
 from ciguard.render.formats import as_format
 from ciguard.render.plaintext import as_text
@@ -56,14 +61,6 @@ from ciguard.sources.references import (
     parse,
 )
 from ciguard.sources.repository_files import CheckoutFiles
-
-if TYPE_CHECKING:
-    from ciguard.compare.log_inputs import Rules
-    from ciguard.config.invocation import Invocation
-    from ciguard.document import Block
-    from ciguard.history.file import History
-    from ciguard.logs.pattern import LogPattern
-    from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"

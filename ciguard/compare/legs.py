@@ -11,23 +11,20 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.measure_changes import memory_tier
-from ciguard.compare.run_columns import RunLeg, index_in, leg_from_history
+from ciguard.compare.run_columns import Floats, Run, RunLeg, index_in, leg_from_history
+from ciguard.compare.statistics import Tier
 from ciguard.compare.transitions import INTERRUPTED, statuses
+from ciguard.history.file import History
+from ciguard.model import CaseKey, Ending, Plan, UnitKey
 from ciguard.model.jobs import Job, billed_minutes, price_usd
 from ciguard.model.machine_use import NOT_MEASURED, SWAPPED_BYTES, MachineUse
 from ciguard.model.record import largest_by_gpu
-
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Floats, Run
-    from ciguard.compare.statistics import Tier
-    from ciguard.history.file import History
-    from ciguard.model import CaseKey, Ending, Plan, UnitKey
 
 # Share of the cases of two runs that the leg of the same name ran in both: a change adds or removes
 # a few tests, and another plan for even two shards moves half of them.

@@ -12,26 +12,23 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from ciguard.codec.archive import member_names, members
 from ciguard.codec.unpack_limits import ArchiveLimits
-from ciguard.compare.log_comparison import LoggedJob, compare_logs, log_of
+from ciguard.compare.log_comparison import Log, LogComparison, LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, started_steps, with_steps
+from ciguard.logs.log_reader import LogReader, LogReading
+from ciguard.logs.pattern import LogPattern
 from ciguard.logs.pattern_table import Direction, endings
 from ciguard.logs.values import Place
+from ciguard.model.jobs import Job
 from ciguard.sources import local
+from ciguard.sources.record_finder import FoundRecords, RecordFinder
 from ciguard.sources.references import parse_job
 
-if TYPE_CHECKING:
-    from ciguard.compare.log_comparison import Log, LogComparison
-    from ciguard.logs.log_reader import LogReader, LogReading
-    from ciguard.logs.pattern import LogPattern
-    from ciguard.model.jobs import Job
-    from ciguard.sources.record_finder import FoundRecords, RecordFinder
-
-    Rules = tuple[Sequence[LogPattern], Mapping[str, Direction]]
+Rules = tuple[Sequence[LogPattern], Mapping[str, Direction]]
 
 LIMITS: Final = ArchiveLimits(member_bytes=1 << 30, bytes=1 << 32)
 MAX_LOGS: Final = 300  # of two runs: each is a call

@@ -13,35 +13,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.compare.baseline_matrix import BaselineMatrix, standings
+from ciguard.compare.run_columns import Run
 from ciguard.compare.statistics import (
     MIB,
     MIN_BASELINE_RUNS,
     MIN_RUNS_TO_CONFIRM,
     OFFSET_BYTES,
     RESOLUTION_BYTES,
+    Flags,
+    Floats,
     Thresholds,
+    Tier,
     count_values,
     medians,
     moderated_scale,
     prediction_error,
     student_975,
 )
+from ciguard.compare.suite_speed import NormalizedBaseline, NormalizedRun
 from ciguard.history.file import BOUNDS, CODE
 from ciguard.history.query import COMPLETED, STEADY_S
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.compare.run_columns import Run
-    from ciguard.compare.statistics import Flags, Floats, Tier
-    from ciguard.compare.suite_speed import NormalizedBaseline, NormalizedRun
-    from ciguard.model import CaseKey, UnitKey
-
+from ciguard.model import CaseKey, UnitKey
 
 MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
 

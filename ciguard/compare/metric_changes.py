@@ -18,10 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from ciguard.compare.log_comparison import ValuePair, pair_values
-from ciguard.compare.run_columns import conditions_of
+from ciguard.compare.run_columns import Conditions, Run, conditions_of
 from ciguard.compare.series import series_title
 from ciguard.compare.statistics import (
     MIN_RUNS_TO_CONFIRM,
@@ -29,21 +29,17 @@ from ciguard.compare.statistics import (
     benjamini_hochberg,
     metric_effect,
 )
-from ciguard.history.metric_series import RunValue, metric_key
+from ciguard.history.file import History
+from ciguard.history.metric_series import MetricKey, RunValue, metric_key
+from ciguard.logs.pattern import Better
 from ciguard.logs.pattern_table import BoundViolation, Direction, find_violations
+from ciguard.logs.process_logs import LogMetric
 from ciguard.logs.values import distinct
 from ciguard.model import TIME_UNITS
 from ciguard.render.changes import amount_text, estimated_change, exact_change
 from ciguard.text import count_of, name_some, one_line
 
-if TYPE_CHECKING:
-    from ciguard.compare.run_columns import Conditions, Run
-    from ciguard.history.file import History
-    from ciguard.history.metric_series import MetricKey
-    from ciguard.logs.pattern import Better
-    from ciguard.logs.process_logs import LogMetric
-
-    Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
+Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,34 +5,37 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.compare.series import SeriesSummary, summarize_series
 from ciguard.compare.whose import ONE_TRY, Tries
 from ciguard.history.file import BOUNDS, CODE, History, numbers_of, unmeasured
-from ciguard.history.metric_series import metric_key
+from ciguard.history.metric_series import MetricKey, metric_key
 from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryLeg, HistoryRun
 from ciguard.logs.process_logs import LogMetric
-from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
+from ciguard.model import (
+    BAD_OUTCOMES,
+    OUTCOMES,
+    CaseKey,
+    Ending,
+    Record,
+    Result,
+    ShardLine,
+    UnitKey,
+)
 from ciguard.model.attempts import classify_result, final_results, severity
 from ciguard.model.machine_use import NOT_MEASURED, MachineUse, MemoryMoment, machine_use
 from ciguard.model.probes import Probe, probes_of
 from ciguard.model.standing import standing_of
 from ciguard.text import unit_name
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
-    from ciguard.history.metric_series import MetricKey
-    from ciguard.model import Ending, UnitKey
-
-    Codes = NDArray[np.uint8]
-    Floats = NDArray[np.float64]
-    Conditions = Mapping[str, tuple[str, ...]]
+Codes = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+Conditions = Mapping[str, tuple[str, ...]]
 
 # Of a run, as a history has them.
 RUN_FACTS: Final = (

@@ -13,22 +13,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.document import Code, Column, Row, Section, Table
+from ciguard.history.metric_series import MetricKey as Identity
 from ciguard.history.metric_series import metric_key
+from ciguard.logs.values import LogValue
+from ciguard.model import Record
 from ciguard.render.changes import amount_text, exact_change
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.history.metric_series import MetricKey as Identity
-    from ciguard.logs.values import LogValue
-    from ciguard.model import Record
-
 
 RESIDENT: Final = "resident memory"
 _RESIDENT_KEY: Final[Identity] = (RESIDENT, "bytes", ())

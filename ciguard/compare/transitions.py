@@ -14,12 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast, get_args
+from typing import Final, Literal, NamedTuple, cast, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.codec.quarantine import Entry, entry_of
-from ciguard.compare.run_columns import index_in
+from ciguard.compare.run_columns import Codes, Run, index_in
 from ciguard.compare.whose import ONE_TRY, Answer, Past, PastEnding, PastRun, decide
 from ciguard.document import first_line
 from ciguard.history.file import CODE, CODE_NAMES, History
@@ -27,12 +28,7 @@ from ciguard.history.query import group_bounds
 from ciguard.model import BAD_OUTCOMES, CaseKey, Ending, Outcome, UnitKey
 from ciguard.text import one_line
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.compare.run_columns import Codes, Run
-
-    Statuses = NDArray[np.uint8]
+Statuses = NDArray[np.uint8]
 
 MIN_SIMILARITY: Final = 0.8  # of names in one file or class; 1 is equal
 PAIRS: Final = 10_000  # of one group; a file of only new names is no renamed test

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.config.declared_memory import Need, parse_size
 from ciguard.config.file import Config
 from ciguard.config.sections import PoolConfig, VariantConfig
@@ -20,10 +21,6 @@ from ciguard.model import CoverageFiles, DeclaredPeak, Pool, Suite, Variant
 from ciguard.run.frameworks.registry import FRAMEWORKS, framework
 from ciguard.text import size
 from ciguard.workflow.matrix import Combination, texts_of
-
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
-
 
 HOSTED: Final = {
     label: Pool(label, cpus, gib << 30, usd_per_minute=price)

@@ -15,13 +15,14 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 from pydantic import TypeAdapter
 
 from ciguard import console
 from ciguard.codec.coverage_file import WITH_BRANCHES, Coverage, Share
+from ciguard.config.invocation import Invocation
 from ciguard.coverage.combination import OWN_COMBINER, READERS, Files, Place, share_of
 from ciguard.coverage.combination import Part as Content
 from ciguard.errors import ExitCode, InputError
@@ -32,9 +33,6 @@ from ciguard.guard.wording import coverage_text
 from ciguard.model import Plan, Record, ShardLine, Suite, Variant
 from ciguard.plan.collection import SECRETS
 from ciguard.sources import local
-
-if TYPE_CHECKING:
-    from ciguard.config.invocation import Invocation
 
 # Each part is read first: `combine` leaves out one of another version with a mere warning. A test
 # run without `source` also measures the plug-in of ciguard, whose folder is gone.

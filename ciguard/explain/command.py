@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 import click
@@ -16,6 +17,7 @@ from ciguard.compare.baseline_selection import find_in_history, newest_run_of_br
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.config.file import process_log_reader
+from ciguard.config.invocation import Invocation
 from ciguard.config.options import HISTORY, format_option
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.explain.explanation import (
@@ -28,23 +30,16 @@ from ciguard.explain.explanation import (
 from ciguard.explain.view import fitting, json_text, plain_text
 from ciguard.git.checkout import remote_url
 from ciguard.github.repository_ref import resolve_repository, token_of
-from ciguard.guard.evaluation import RunOptions, evaluation_options, past_runs_of
+from ciguard.guard.evaluation import PastRuns, RunOptions, evaluation_options, past_runs_of
 from ciguard.guard.policy import context_of
+from ciguard.history.file import History
 from ciguard.history.query import BaseQuery
 from ciguard.history.service_store import ServiceStore
 from ciguard.history.stores import load
 from ciguard.report.answer import base_of
 from ciguard.report.judging import judge, records_of_plan
 from ciguard.sources.inputs import open_inputs
-from ciguard.sources.references import Branch, PathReference, RunId, parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ciguard.config.invocation import Invocation
-    from ciguard.guard.evaluation import PastRuns
-    from ciguard.history.file import History
-    from ciguard.sources.references import Reference
+from ciguard.sources.references import Branch, PathReference, Reference, RunId, parse
 
 # The page of a run on a service: https://HOST/OWNER/NAME/runs/ID/ATTEMPT
 _SERVED: Final = re.compile(

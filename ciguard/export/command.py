@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from ciguard import console
+from ciguard.config.invocation import Invocation
 from ciguard.errors import ExitCode
 from ciguard.export.junit_writer import Combination, combinations, to_junit
 from ciguard.guard.evaluation import EvaluationOptions, evaluate, past_runs_of
@@ -17,9 +18,6 @@ from ciguard.guard.policy import context_of
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.text import count_of
-
-if TYPE_CHECKING:
-    from ciguard.config.invocation import Invocation
 
 _FORMATS: Final = ("junit",)
 _UNSAFE: Final = re.compile(r"[^\w.-]+")

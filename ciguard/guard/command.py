@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from ciguard import console
+from ciguard.config.invocation import Invocation
 from ciguard.config.options import format_option
 from ciguard.guard.evaluation import (
+    RunOptions,
     evaluate,
     evaluation_options,
     past_runs_of,
@@ -21,10 +22,6 @@ from ciguard.guard.policy import context_of
 from ciguard.guard.view import document
 from ciguard.render.plaintext import as_text
 from ciguard.sources.inputs import open_inputs
-
-if TYPE_CHECKING:
-    from ciguard.config.invocation import Invocation
-    from ciguard.guard.evaluation import RunOptions
 
 
 @click.command()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ciguard.codec.coverage_file import Coverage
 from ciguard.guard.verdict import Finding, Level, Limit, Policy
+from ciguard.model import Plan, Result, UnitKey
+from ciguard.model.attempts import UnitResult
 from ciguard.model.plan import excluding_pattern
 from ciguard.text import case_name, unit_name
 
-if TYPE_CHECKING:
-    from ciguard.codec.coverage_file import Coverage
-    from ciguard.model import Plan, Result, UnitKey
-    from ciguard.model.attempts import UnitResult
-
-    Taken = tuple[float, dict[str, Any]]  # the largest multiple of a limit, and the facts
+Taken = tuple[float, dict[str, Any]]  # the largest multiple of a limit, and the facts
 
 MAX_NAMED: Final = 5  # tests of an entry, the furthest above it; the others are counted
 

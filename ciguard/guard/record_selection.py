@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.verdict import Finding
+from ciguard.model import Plan, Record, ShardLine
 from ciguard.render.notes import Note
 
-if TYPE_CHECKING:
-    from ciguard.model import Plan, Record, ShardLine
-
-    _Foreign = tuple[str, Note]  # of a record that does not count: its shard, and the reason
+_Foreign = tuple[str, Note]  # of a record that does not count: its shard, and the reason
 
 OWN_FILE: Final = "/supervisor.jsonl"  # of a leg, beside those of its processes
 

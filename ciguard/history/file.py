@@ -23,22 +23,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import islice
 from operator import attrgetter, lt
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
+from ciguard.codec.columns import LARGEST, CorruptData, Integers, Reader, Writer
 from ciguard.codec.record.lines import LineError
 from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.metric_series import MetricSeries, series_of_json
 from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
 from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, STANDINGS, CaseKey, Result
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.codec.columns import Integers
 
 HISTORY_SCHEMA: Final = 2
 # Values of a key: enough for a baseline; older ones were measured on another program.

@@ -9,12 +9,13 @@ import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from ciguard import console
 from ciguard.config.file import FILE, Config
+from ciguard.config.invocation import Invocation
 from ciguard.errors import ExitCode, InputError, UsageError, combine
 from ciguard.init.candidates import (
     MAX_CHOICES,
@@ -32,10 +33,7 @@ from ciguard.sources import local
 from ciguard.workflow.actions_address import actions_address
 from ciguard.workflow.movable_job import BY_HAND, NotMovable
 
-if TYPE_CHECKING:
-    from ciguard.config.invocation import Invocation
-
-    Target = tuple[str, str, str]  # path of the workflow, job, step
+Target = tuple[str, str, str]  # path of the workflow, job, step
 
 _LINE: Final = re.compile(r"\blines? \d|:\d")  # in a message
 STILL_RUNS: Final = (

@@ -14,15 +14,14 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import InputError
 from ciguard.init.toolchains import TOP, Environment
 from ciguard.workflow.job_templates import ACTIONS, quoted
 from ciguard.workflow.test_commands import NODE_RUNNER
 
-if TYPE_CHECKING:
-    _Call = tuple[tuple[str, ...], Mapping[str, str]]  # arguments after the program, variables
+_Call = tuple[tuple[str, ...], Mapping[str, str]]  # arguments after the program, variables
 
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
 # Wrappers that measure coverage are dropped: a shard covers only a part of the code.

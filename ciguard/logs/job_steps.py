@@ -10,12 +10,11 @@ import bisect
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ciguard.logs.log_reader import LogReading
-    from ciguard.logs.values import Place
-    from ciguard.model.jobs import Step
+from ciguard.logs.log_reader import LogReading
+from ciguard.logs.values import Place
+from ciguard.model.jobs import Step
 
 _SECOND: Final = len("2026-06-08T13:58:54")
 _BOM: Final = b"\xef\xbb\xbf"

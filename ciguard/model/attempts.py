@@ -30,12 +30,10 @@ All results are of one record, whose run attempt the caller has chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Literal, Mapping, Sequence, Tuple
+from typing import AbstractSet, Final, Iterable, Literal, Mapping, Sequence, Tuple
 
+from ciguard.model.record import Record, Result, StartLine
 from ciguard.model.types import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
-
-if TYPE_CHECKING:
-    from ciguard.model.record import Record, Result, StartLine
 
 UnitName = Tuple[str, str, str]  # equal to its UnitKey, whose construction takes five times longer
 Status = Literal["good", "bad", "unfinished"]

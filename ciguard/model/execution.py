@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, Iterable, Mapping
+from typing import Final, Iterable, Mapping
 
-if TYPE_CHECKING:
-    from ciguard.model.plan import Suite
-    from ciguard.model.record import EventLine
+from ciguard.model.plan import Suite
+from ciguard.model.record import EventLine
 
 # By the reason of an `execution` event; the same words in the leg and in the guard.
 WORDS: Final[Mapping[str, str]] = {

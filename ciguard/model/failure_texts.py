@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ciguard.model import Ending
+from ciguard.model import Ending
 
 MAX_CHARACTERS: Final = 1000  # characters of a message; its start says how the case ended
 

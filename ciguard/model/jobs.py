@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Iterable, Mapping, Sequence
 
 from ciguard.model.types import SLOTS, Ending
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 MINUTE_S: Final = 60.0
 LOG_TAIL_BYTES: Final = 8 << 20  # of the log of a job; nearly all logs are shorter

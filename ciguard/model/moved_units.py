@@ -11,15 +11,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Iterable, Mapping, Sequence, Tuple
+from typing import Final, Iterable, Mapping, Sequence, Tuple
 
 from ciguard.model.attempts import classify_result
 from ciguard.model.machine_use import execution_spans
 from ciguard.model.plan import Plan, PlannedUnit, Shard, shard_of_block
+from ciguard.model.record import Record
 from ciguard.model.types import SLOTS, UnitKey
-
-if TYPE_CHECKING:
-    from ciguard.model.record import Record
 
 Span = Tuple[float, float]
 HAS_BEGUN: Final = 1

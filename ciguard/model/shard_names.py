@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Callable, Final, Iterable, Mapping
+from typing import Callable, Final, Iterable, Mapping
 
-if TYPE_CHECKING:
-    from ciguard.model.plan import Plan
+from ciguard.model.plan import Plan
 
 MAX_KEY: Final = 80  # characters; a path on Windows has 260
 _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 from ciguard.model.record import Line, Record, Result, StartLine
+from ciguard.model.types import Standing
 
-if TYPE_CHECKING:
-    from ciguard.model.types import Standing
-
-    StandingOf = Callable[[Result], Optional[Standing]]
+StandingOf = Callable[[Result], Optional[Standing]]
 
 
 def find_first_units(files: Iterable[Sequence[Line]]) -> Mapping[int, frozenset[str]]:

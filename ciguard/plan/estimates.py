@@ -11,21 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.history.query import chunks, newest_values
 from ciguard.plan.risk import UnitMemory
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
-    AncestorsOf = Callable[[int], Sequence[Hashable]]
-    MembersOf = Callable[[Any], Iterable[int]]  # of a name of `AncestorsOf`
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+AncestorsOf = Callable[[int], Sequence[Hashable]]
+MembersOf = Callable[[Any], Iterable[int]]  # of a name of `AncestorsOf`
 
 WINDOW: Final = 8  # newest values of a unit that an estimate uses
 # Weight of a value relative to the next newer one: the last two have 3/4 of the weight. On real

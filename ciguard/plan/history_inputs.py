@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import join, normpath
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.matching import match_units
@@ -35,6 +36,7 @@ from ciguard.history.query import (
     speed_factors,
 )
 from ciguard.history.runs import UNDATED, SuiteOverhead
+from ciguard.history.stores import LoadedHistory
 from ciguard.model import PlanNote, Pool, Runner, Suite
 from ciguard.plan.declared_needs import (
     NO_NEEDS,
@@ -52,6 +54,7 @@ from ciguard.plan.estimates import (
     no_observations,
     split_process_starts,
 )
+from ciguard.plan.inventory import Inventory
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.overheads import observe_overheads
 from ciguard.plan.problem import PlanInputs
@@ -59,15 +62,9 @@ from ciguard.plan.shard_memory import BEGINS, read_past_shards
 from ciguard.plan.time_limits import TimeoutRule, max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.history.stores import LoadedHistory
-    from ciguard.plan.inventory import Inventory
-
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
 
 PRIOR_LEGS: Final = 8  # weight, in legs, of the speed spread of other recordings
 MAX_LEGS: Final = 20  # newest legs, whose median is the cost of a suite's process

@@ -14,19 +14,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from posixpath import dirname, splitext
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError, NothingToDo
+from ciguard.history.query import BaseUnitCount
 from ciguard.model import Exclusion, InventorySummary, Orphan, UnitKey
 from ciguard.model.plan import excluding_pattern, exclusion_rule
 from ciguard.text import name_some, one_line
 
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.history.query import BaseUnitCount
-
-    Ancestors = Callable[[str], Sequence[str]]
-    GroupName = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
+Ancestors = Callable[[str], Sequence[str]]
+GroupName = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
 
 MAX_CODE_POINT: Final = "\U0010ffff"  # sorts after every text with the same beginning
 

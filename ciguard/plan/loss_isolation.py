@@ -11,17 +11,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ciguard.history.file import History
 from ciguard.history.query import in_complete_leg, is_censored
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.history.file import History
-    from ciguard.plan.inventory import Inventory
+from ciguard.plan.inventory import Inventory
 
 # After these endings the cause is known, and it was no unit.
 EXPLAINED_ENDINGS: Final = frozenset(

@@ -13,20 +13,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ciguard.history.file import History
 from ciguard.history.query import DIED, all_legs, group_bounds, in_complete_leg, leg_positions
+from ciguard.history.runs import HistoryLeg
+from ciguard.plan.inventory import Inventory
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.history.file import History
-    from ciguard.history.runs import HistoryLeg
-    from ciguard.plan.inventory import Inventory
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 WINDOW: Final = 8  # newest legs, whose median is a file's set-up
 MAX_LEGS: Final = 40  # newest legs of a pool that count

@@ -14,11 +14,10 @@ import math
 from bisect import insort
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    # Names the group of a unit; None for a unit that is in no group.
-    GroupKey = Callable[[int], Hashable | None]
+# Names the group of a unit; None for a unit that is in no group.
+GroupKey = Callable[[int], Hashable | None]
 
 TOLERANCE: Final = 1.005  # x the best possible makespan: no group is cut to get closer
 # x the target: only longer folders are cut. The units of a folder are built together (a package of

@@ -12,14 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat, takewhile
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.model import LegPolicy, PlannedUnit, Pool, Suite, UnitKey
 from ciguard.plan.declared_needs import NO_NEEDS, DeclaredNeeds
+from ciguard.plan.estimates import Estimates
+from ciguard.plan.inventory import Inventory
+from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
-from ciguard.plan.packing import Costs, form_groups, lower_bound_s
+from ciguard.plan.packing import Costs, Group, GroupKey, form_groups, lower_bound_s
 from ciguard.plan.risk import (
     WallTimeSpread,
     budget_bytes,
@@ -28,15 +32,7 @@ from ciguard.plan.risk import (
     overrun_probability,
 )
 from ciguard.plan.shard_memory import NO_PAST_SHARDS, PastShards
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.plan.estimates import Estimates
-    from ciguard.plan.inventory import Inventory
-    from ciguard.plan.loss_isolation import CandidateSet
-    from ciguard.plan.packing import Group, GroupKey
-    from ciguard.plan.time_limits import TimeLimits
+from ciguard.plan.time_limits import TimeLimits
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
 RELATIVE_TOLERANCE: Final = 1e-9  # sums of the same numbers in another order differ by less

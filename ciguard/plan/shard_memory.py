@@ -13,22 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.query import all_legs, leg_positions
+from ciguard.model import Shard, Suite, UnitKey
+from ciguard.plan.estimates import Estimates
 from ciguard.plan.risk import Moments, any_overrun_probability, moments_of_leg
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.model import Shard, Suite, UnitKey
-    from ciguard.plan.estimates import Estimates
-
-    # Pool, and the suites and variants of the shard.
-    Kind = tuple[str, frozenset[tuple[str, str]]]
+# Pool, and the suites and variants of the shard.
+Kind = tuple[str, frozenset[tuple[str, str]]]
 
 BEGINS: Final = [CODE_NAMES["standing"].index(word) for word in ("first", "restarted")]
 MAX_LEGS: Final = 20  # newest legs of a kind that count

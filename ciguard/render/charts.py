@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ciguard.render.change_point import ChangePoint
-
+from ciguard.render.change_point import ChangePoint
 
 WIDTH: Final = 1000.0
 HEIGHT: Final = 100.0

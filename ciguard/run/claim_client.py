@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import (
-    TYPE_CHECKING,
     AbstractSet,
     Any,
     Callable,
@@ -25,12 +24,10 @@ from urllib.parse import quote
 
 from ciguard.model import SLOTS, EventLine, Line, Plan, PlannedUnit, Shard, ShardLine
 from ciguard.model.service_address import BEARER_TOKEN, is_safe
+from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import describe_claim, describe_claims_end, describe_taken
 from ciguard.run.policy.actions import NO_TIME_S, Claim
-
-if TYPE_CHECKING:
-    from ciguard.run.output.leg_console import Console
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import State
 
 TOKEN_VARIABLE: Final = "CIGUARD_CLAIMS_TOKEN"
 PATIENCE_S: Final = 2.0  # for name lookup, connection, TLS and answer together

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
 from ciguard.codec.record.lines import encode
 from ciguard.errors import InputError
+from ciguard.model import Line
 from ciguard.run.platforms.base import FILE_FLAGS
-
-if TYPE_CHECKING:
-    from ciguard.model import Line
 
 LEG_FILE = "supervisor.jsonl"
 SYNC_EVERY_S = 1.0

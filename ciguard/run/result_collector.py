@@ -14,20 +14,18 @@ import re
 import stat
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
+from typing import Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.errors import InputError
 from ciguard.model import EventLine, Suite, UnitKey
 from ciguard.model.result_times import latest_time_s
+from ciguard.run.frameworks.base import ProcessFiles
 from ciguard.run.frameworks.globs import matches
 from ciguard.run.output.view import IN_FILES, describe_left_out
 from ciguard.run.process.files import process_name
+from ciguard.run.resume import PriorFile, PriorLegs
 
-if TYPE_CHECKING:
-    from ciguard.run.frameworks.base import ProcessFiles
-    from ciguard.run.resume import PriorFile, PriorLegs
-
-    Fingerprint = Tuple[int, int, int, int]
+Fingerprint = Tuple[int, int, int, int]
 
 # Kinds of events.
 FILE: Final = "result_file"

@@ -12,12 +12,13 @@ import os
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
+from typing import AbstractSet, Final, Iterable, Mapping, Sequence
 
 from ciguard.errors import InputError
 from ciguard.model import SLOTS, EventLine, LegPolicy, Plan, Shard, Suite, UnitKey
 from ciguard.model.listings import file_of_unit
 from ciguard.model.plan import excluding_pattern
+from ciguard.run.frameworks.base import ListedUnit
 from ciguard.run.frameworks.id_limit import is_too_long, too_long
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.registry import framework
@@ -25,9 +26,6 @@ from ciguard.run.policy.recycling import MARGIN_BYTES, MARGIN_RATIO, process_lim
 from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import State
 from ciguard.text import count_of, find_named, whole_name
-
-if TYPE_CHECKING:
-    from ciguard.run.frameworks.base import ListedUnit
 
 MAX_NAMED: Final = 5  # units in an error
 MAX_DIFFERENCE: Final = 10_000  # units that every leg records; the first shard's leg records more

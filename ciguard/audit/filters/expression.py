@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
-    from ciguard.errors import InputError
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.errors import InputError
 
 MAX_DEPTH: Final = 200  # of parentheses: no filter has them, and each costs a frame
 

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ciguard.audit.filters.expression import (
     And,
@@ -25,10 +25,8 @@ from ciguard.audit.filters.expression import (
     Term,
     TestSet,
 )
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
 
 # Options that select nothing, and whether the next word is their value.
 FLAGS: Final = frozenset(

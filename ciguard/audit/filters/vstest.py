@@ -15,7 +15,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ciguard.audit.filters.expression import (
     And,
@@ -25,10 +25,8 @@ from ciguard.audit.filters.expression import (
     Term,
     TestSet,
 )
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
-
-if TYPE_CHECKING:
-    from ciguard.codec.inventory_file import InventoryUnit
 
 FULL_NAME: Final = "fullyqualifiedname"
 # xUnit and NUnit write one name, MSTest the other.

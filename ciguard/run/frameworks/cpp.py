@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
 from ciguard.errors import UsageError
+from ciguard.model import Suite
 from ciguard.run.frameworks import command
 from ciguard.run.frameworks.plugin_protocol import (
     NOT_STARTED,
@@ -20,9 +21,6 @@ from ciguard.run.frameworks.plugin_protocol import (
     refuse_flags,
     whole_command,
 )
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 # Flags that exclude listed tests, or the names of tests from the output.
 _GTEST_REFUSED: Final[Mapping[str, str]] = {

@@ -8,9 +8,10 @@ target frameworks, each unit begins with their names: `[Shop.Tests net8.0] Shop.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
 from ciguard.errors import UsageError
+from ciguard.model import Suite
 from ciguard.run.frameworks import command
 from ciguard.run.frameworks.base import PEAK_RESET_BY
 from ciguard.run.frameworks.plugin_protocol import (
@@ -19,9 +20,6 @@ from ciguard.run.frameworks.plugin_protocol import (
     refuse_flags,
     whole_command,
 )
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 # Flags that the launcher sets itself, or that exclude listed tests.
 REFUSED: Final[Mapping[str, str]] = {

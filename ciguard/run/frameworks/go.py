@@ -7,9 +7,10 @@ each job that runs a part of a package builds all of it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
 from ciguard.errors import UsageError
+from ciguard.model import Suite
 from ciguard.run.frameworks.base import enclosing
 from ciguard.run.frameworks.plugin_protocol import (
     NOT_STARTED,
@@ -17,9 +18,6 @@ from ciguard.run.frameworks.plugin_protocol import (
     refuse_flags,
     whole_command,
 )
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 # Flags that the launcher sets itself, or that exclude listed tests.
 REFUSED: Final[Mapping[str, str]] = {

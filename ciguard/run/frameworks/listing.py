@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING, Mapping
+from typing import Mapping
 
 from ciguard.errors import InputError
+from ciguard.model import Suite
 from ciguard.run.frameworks.base import Framework, Invocation, Listing, environment
 from ciguard.run.frameworks.id_limit import is_too_long, too_long
 from ciguard.text import both_ends
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 
 def list_units(

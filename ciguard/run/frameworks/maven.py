@@ -12,13 +12,11 @@ import os
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ciguard.model import Suite
 from ciguard.run.frameworks.base import Framework, Invocation, Listing, ProcessFiles, variant_args
 from ciguard.run.frameworks.plugin_protocol import read_answer
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 PLUGIN: Final = "ciguard_junit.jar"
 PARALLEL: Final = "junit.jupiter.execution.parallel.enabled"

@@ -6,18 +6,16 @@ nextest has no plugins, so a launcher runs `cargo nextest run`. Each job builds 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
 from ciguard.errors import UsageError
+from ciguard.model import Suite
 from ciguard.run.frameworks.plugin_protocol import (
     NOT_STARTED,
     launcher_row,
     refuse_flags,
     whole_command,
 )
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 # Options that the launcher sets itself, or that exclude tests from a run but not from a listing.
 REFUSED: Final[Mapping[str, str]] = {

@@ -10,13 +10,11 @@ import json
 import os
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
+from ciguard.model import Suite
 from ciguard.run.frameworks.base import Framework, Invocation, enclosing, loaded_before
 from ciguard.run.frameworks.plugin_protocol import plugin_row, whole_command
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 SHARED_PLUGIN: Final = "ciguard_node.cjs"
 EXTENSIONS: Final = ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts")

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.errors import UsageError
+from ciguard.model import Suite
 from ciguard.run.frameworks.base import loaded_before, variant_args
 from ciguard.run.frameworks.plugin_protocol import launcher_row
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 PROGRAM: Final = re.compile(r"(?:^|[\\/])(?:simple-)?phpunit(?:[-.][\w.-]*)?$")
 

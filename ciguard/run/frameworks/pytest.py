@@ -10,21 +10,19 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
+from ciguard.model import Suite
 from ciguard.run.frameworks.base import (
     PEAK_RESET_BY,
     Framework,
     Invocation,
     Listing,
+    ProcessFiles,
     enclosing,
     variant_args,
 )
 from ciguard.run.frameworks.plugin_protocol import batch_variables, read_answer
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
-    from ciguard.run.frameworks.base import ProcessFiles
 
 PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_coverage")
 LISTING: Final = ("-p", "ciguard_listing")

@@ -7,13 +7,11 @@ the first test.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
+from ciguard.model import Suite
 from ciguard.run.frameworks.base import Invocation, loaded_before
 from ciguard.run.frameworks.plugin_protocol import plugin_row, whole_command
-
-if TYPE_CHECKING:
-    from ciguard.model import Suite
 
 SHARED_PLUGIN: Final = "ciguard_ruby.rb"
 INSTALL: Final = "install the project's gems first (bundle install), or set the suite's command"

@@ -14,16 +14,14 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Collection, Final, Iterable, Mapping, Sequence
+from typing import Collection, Final, Iterable, Mapping, Sequence
 
 assert sys.platform != "win32"
 
 from ciguard.model.record import largest_by_gpu
+from ciguard.run.memory.process_tree import TreeMemory
 from ciguard.run.process.reaper import signal_quietly
 from ciguard.run.process.spawn import own_children, start_source
-
-if TYPE_CHECKING:
-    from ciguard.run.memory.process_tree import TreeMemory
 
 PROGRAM: Final = "nvidia-smi"
 DEVICE: Final = "/dev/nvidiactl"  # of the kernel's module; `nvidia-smi` may not be installed

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import signal
 import textwrap
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
+from typing import Final, Iterator, Mapping, Sequence
 
 from ciguard.model import Ending, EventKind, EventLine, PlannedUnit, Result, SampleLine, UnitKey
 from ciguard.model.failure_texts import memory_failure
 from ciguard.model.listings import LISTING_EVENT_KINDS
+from ciguard.model.machine_use import MachineUse
 from ciguard.model.plan import shard_of_block
 from ciguard.run.policy.actions import Claim, Reason, ReasonKind, Recycle, Stop, Warn
+from ciguard.run.policy.process_state import ProcessState
+from ciguard.run.policy.repeats import RepeatedUnit
+from ciguard.run.policy.reruns import NewFailure
 from ciguard.run.process.ending import CODES, DEADLY, TERMINATED, fatal_signal, probable_signal
+from ciguard.run.process.handle import Peak, ProcessReport
 from ciguard.text import (
     count_of,
     duration,
@@ -26,13 +31,6 @@ from ciguard.text import (
     size,
     unit_name,
 )
-
-if TYPE_CHECKING:
-    from ciguard.model.machine_use import MachineUse
-    from ciguard.run.policy.process_state import ProcessState
-    from ciguard.run.policy.repeats import RepeatedUnit
-    from ciguard.run.policy.reruns import NewFailure
-    from ciguard.run.process.handle import Peak, ProcessReport
 
 OUTPUT_CHARACTERS: Final = 2000  # of stacks, in the message of a unit that died
 MAX_NAMED: Final = 3  # tests in a sentence

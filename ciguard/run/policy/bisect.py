@@ -6,11 +6,10 @@ file: then files are bisected. If the framework does not, any unit may be the cu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, AbstractSet, Callable, Final, Sequence
+from typing import AbstractSet, Callable, Final, Sequence
 
-if TYPE_CHECKING:
-    from ciguard.model import Ending
-    from ciguard.run.policy.process_state import ProcessState
+from ciguard.model import Ending
+from ciguard.run.policy.process_state import ProcessState
 
 FileOf = Callable[[int], str]  # file that is read before a unit is announced; "" if it may not be
 

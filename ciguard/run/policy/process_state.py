@@ -7,12 +7,10 @@ leg's start.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from ciguard.model import Ending, Result
 from ciguard.run.policy.actions import NO_TIME_S, Start
-
-if TYPE_CHECKING:
-    from ciguard.model import Ending, Result
 
 Unit = TypeVar("Unit")
 

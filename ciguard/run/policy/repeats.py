@@ -8,14 +8,12 @@ if time does not suffice for so many, not at all: from fewer passes, little foll
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Callable, Final, Iterable, Sequence
+from typing import Callable, Final, Iterable, Sequence
 
+from ciguard.model import PlannedUnit, Suite
 from ciguard.run.policy.actions import NO_TIME_S, Reason, ReasonKind
+from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, NewFailure, Rerun, with_time_for_probe
-
-if TYPE_CHECKING:
-    from ciguard.model import PlannedUnit, Suite
-    from ciguard.run.policy.process_state import ProcessState
 
 MIN_REPEATS: Final = 5
 MAX_REPEATS: Final = 50

@@ -13,13 +13,11 @@ units before it are halved until one is left.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, AbstractSet, Final, Generator, Iterator, Mapping, Sequence
+from typing import AbstractSet, Final, Generator, Iterator, Mapping, Sequence
 
 from ciguard.model import MEMORY_ENDINGS, SLOTS
 from ciguard.run.policy.actions import Reason, ReasonKind, Start
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.process_state import ProcessState
+from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20
 # Units that may have crashed a process; to run each of more alone would take too long.

@@ -9,7 +9,7 @@ delta: measured, that is 1-2 % off on leaking suites, where base + largest delta
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping, Sequence, cast
+from typing import Final, Mapping, Sequence, cast
 
 from ciguard.model import Ending, EventKind, EventLine, Line, PlannedUnit, ProcessLine
 from ciguard.run.policy.actions import (
@@ -34,11 +34,9 @@ from ciguard.run.policy.admission import (
     start_of,
 )
 from ciguard.run.policy.guard_rail import awaiting_freed_memory, guard_rail
+from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.recycling import recycle
-
-if TYPE_CHECKING:
-    from ciguard.run.policy.process_state import ProcessState
-    from ciguard.run.policy.state import State
+from ciguard.run.policy.state import State
 
 # The teardown of a session may take minutes, and so may the imports before its first unit.
 EXIT_S: Final = 300.0

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import Final, Mapping
 
 from ciguard.model import Ending, Result, UnitKey
+from ciguard.run.platforms.base import ExitInfo
 from ciguard.run.policy.actions import NO_TIME_S
-
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import ExitInfo
-    from ciguard.run.policy.process_state import ProcessState
-    from ciguard.run.policy.state import State
-    from ciguard.run.process.handle import Peak
+from ciguard.run.policy.process_state import ProcessState
+from ciguard.run.policy.state import State
+from ciguard.run.process.handle import Peak
 
 OUTPUT_BYTES: Final = 2000  # of the last output, in the message of a unit that died
 LAST_LINES: Final = 10
