@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.compare.run_columns import RunInfo, index_in, run_info, with_children
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.history.file import BOUNDS, CODE, History, Values
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.compare.baseline_selection import AncestrySource, ExcludedRun, Selection
-    from ciguard.compare.run_columns import Codes, Floats, Run
-    from ciguard.compare.statistics import Flags
+    from ciguard.compare.run_columns import Codes, Run
 
-    Integers = NDArray[np.int64]
 
 _NO_GROUP: Final = -1
 _NUMBERS: Final = ("wall_s", "peak_delta_bytes", *BOUNDS, "retained_bytes", "gpu_peak_bytes")
@@ -94,7 +93,7 @@ class BaselineMatrix:
     peak_bounds: tuple[Floats, Floats] | None
     retained_bytes: Floats | None
     gpu_peak_bytes: Floats | None
-    is_used: NDArray[np.bool_]
+    is_used: Flags
     probe_s: Floats
     from_incomplete_legs: int
     not_passed: int
@@ -117,14 +116,14 @@ class _Rows:
     not_passed: int = 0
 
 
-def usable(cases: Run | Values) -> NDArray[np.bool_]:
+def usable(cases: Run | Values) -> Flags:
     """Select the cases whose numbers can be compared: those that passed and completed.
 
     Code 0 is unknown, as in a file of durations.
     """
     outcome, ending = cases.outcome, cases.ending
-    good: NDArray[np.bool_] = (outcome == CODE["outcome"]["passed"]) | (outcome == 0)
-    completed: NDArray[np.bool_] = (ending == CODE["ending"]["completed"]) | (ending == 0)
+    good: Flags = (outcome == CODE["outcome"]["passed"]) | (outcome == 0)
+    completed: Flags = (ending == CODE["ending"]["completed"]) | (ending == 0)
     return good & completed
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ciguard.codec.columns import Floats
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, usable
 from ciguard.compare.baseline_selection import (
     UNKNOWN,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from ciguard.compare.baseline_matrix import BaselineInfo, BaselineMatrix
     from ciguard.compare.comparison import UnjudgedReason
     from ciguard.compare.measure_changes import MeasureState, MeasureVerdict
-    from ciguard.compare.run_columns import Floats, Run
+    from ciguard.compare.run_columns import Run
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Excuse, Transition
     from ciguard.history.file import History

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.compare.baseline_matrix import usable
 from ciguard.compare.run_columns import Run, index_in
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, count_values, medians
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from ciguard.compare.statistics import Tier
 
-    from ciguard.compare.statistics import Flags, Floats, Tier
-
-    Counts = NDArray[np.int64]
 
 MIN_TESTS: Final = 20  # of a process; with fewer, no growth is called steady
 TRIM: Final = 0.1
@@ -70,7 +68,7 @@ def find_leaks(
     return tuple(sorted(leaks, key=lambda leak: -leak.trimmed_growth_bytes))
 
 
-def _suspected_shards(previous: Run, run: Run, before: Floats, number: Counts) -> frozenset[str]:
+def _suspected_shards(previous: Run, run: Run, before: Floats, number: Integers) -> frozenset[str]:
     """Return the shards of an earlier run with a leak against the same baseline.
 
     Growth alone confirms no leak: a suite may retain much memory in each run.
@@ -87,7 +85,7 @@ def _judge_processes(
     run: Run,
     comparable: Flags,
     before: Floats,
-    number: Counts,
+    number: Integers,
     previously_suspected: Collection[str],
 ) -> Iterator[Leak]:
     if run.retained_bytes is None or run.process is None:

@@ -15,9 +15,10 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ciguard.codec.columns import Floats
 from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.measure_changes import memory_tier
-from ciguard.compare.run_columns import Floats, Run, RunLeg, index_in, leg_from_history
+from ciguard.compare.run_columns import Run, RunLeg, index_in, leg_from_history
 from ciguard.compare.statistics import Tier
 from ciguard.compare.transitions import INTERRUPTED, statuses
 from ciguard.history.file import History

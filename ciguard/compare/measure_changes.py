@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.compare.baseline_matrix import BaselineMatrix, standings
 from ciguard.compare.run_columns import Run
 from ciguard.compare.statistics import (
@@ -26,8 +26,6 @@ from ciguard.compare.statistics import (
     MIN_RUNS_TO_CONFIRM,
     OFFSET_BYTES,
     RESOLUTION_BYTES,
-    Flags,
-    Floats,
     Thresholds,
     Tier,
     count_values,
@@ -167,7 +165,7 @@ class Effects:
     after: Floats
     difference: Floats
     error: Floats
-    n: NDArray[np.int64]
+    n: Integers
     extremes: Floats
     is_bound: Flags
     offset: float = 0.0
@@ -264,7 +262,7 @@ class CaseInput:
         unjudged = moved & (numbers.n < MIN_BASELINE_RUNS) & (sign > 0)
         return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": unjudged}
 
-    def case_counts(self, sign: int) -> dict[Tier, NDArray[np.int64]]:
+    def case_counts(self, sign: int) -> dict[Tier, Integers]:
         """Return by tier how many changed cases each case stands for; 0 if another one does.
 
         The bounds of all cases of a unit begin with it: the first changed case stands for them.
@@ -291,7 +289,7 @@ class CaseInput:
             listed += [self.change(row, tier, sign, int(counts[row])) for row in rows.tolist()]
         return tuple(listed)
 
-    def largest_first(self, flags: Flags, sign: int) -> NDArray[np.int64]:
+    def largest_first(self, flags: Flags, sign: int) -> Integers:
         rows = np.flatnonzero(flags)
         after = self.numbers.after[rows]
         if self.measured is not None:
@@ -553,9 +551,7 @@ def memory_tier(past: Sequence[float], after: float, previous: float | None) -> 
     return "confirmed" if is_sure else "suspect"
 
 
-def _in_other_order(
-    run: Run, table: BaselineMatrix, number: NDArray[np.int64]
-) -> tuple[Flags, Flags]:
+def _in_other_order(run: Run, table: BaselineMatrix, number: Integers) -> tuple[Flags, Flags]:
     """Select the cases in legs of another order, and in processes after a death.
 
     The order of a leg differs if a test began one of its processes that seldom did so in the
@@ -573,7 +569,7 @@ def _in_other_order(
     return np.isin(run.leg, run.leg[begins]), np.isin(process, process[again])
 
 
-def _largest_jump(excess: Floats, jumps: Flags, number: NDArray[np.int64]) -> float:
+def _largest_jump(excess: Floats, jumps: Flags, number: Integers) -> float:
     """Return the largest excess over the median in the baseline of the tests that seldom jump."""
     seldom = jumps & (jumps.sum(axis=1) <= np.maximum(1, number // SELDOM))[:, None]
     return float(np.nanmax(excess[seldom], initial=0.0))

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.compare.series import SeriesSummary, summarize_series
 from ciguard.compare.whose import ONE_TRY, Tries
 from ciguard.history.file import BOUNDS, CODE, History, numbers_of, unmeasured
@@ -34,7 +35,6 @@ from ciguard.model.standing import standing_of
 from ciguard.text import unit_name
 
 Codes = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 Conditions = Mapping[str, tuple[str, ...]]
 
 # Of a run, as a history has them.
@@ -139,10 +139,10 @@ class Run:
         return self.event in UNMERGED_EVENTS
 
     @property
-    def has_bounds(self) -> NDArray[np.bool_]:
+    def has_bounds(self) -> Flags:
         """Select the cases of whose peak delta only bounds are known."""
         lower, upper = map(self.measured, BOUNDS)
-        bounded: NDArray[np.bool_] = ~(np.isnan(lower) & np.isnan(upper))
+        bounded: Flags = ~(np.isnan(lower) & np.isnan(upper))
         return bounded & np.isnan(self.peak_delta_bytes)
 
     def measured(self, name: str) -> Floats:
@@ -204,7 +204,7 @@ def with_children(peak_delta_bytes: Floats, peak_lower_bytes: Floats) -> Floats:
     return np.where(np.isnan(peak_delta_bytes), np.nan, largest)
 
 
-def index_in(run: Run | History, other: Run) -> NDArray[np.int64]:
+def index_in(run: Run | History, other: Run) -> Integers:
     """Return the position of each case of a run, or of a history, in another; -1 if absent."""
     if run.keys == other.keys:  # as in most pull requests: takes a fifth of the time
         return np.arange(len(run.keys), dtype=np.int64)

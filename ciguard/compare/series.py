@@ -16,8 +16,8 @@ from itertools import chain
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ciguard.codec.columns import Floats
 from ciguard.document import Code, Column, Row, Section, Table
 from ciguard.history.metric_series import MetricKey as Identity
 from ciguard.history.metric_series import metric_key
@@ -83,7 +83,7 @@ class SeriesChange:
 
 
 def measure_series(
-    values: Sequence[float] | NDArray[np.float64],
+    values: Sequence[float] | Floats,
     unit: str = "",
     shard: str = "",
     process: int | None = None,
@@ -106,7 +106,7 @@ def measure_series(
     )
 
 
-def _trend(column: NDArray[np.float64], unit: str) -> Trend:
+def _trend(column: Floats, unit: str) -> Trend:
     width = float(column.max() - column.min())
     middle = abs(float(np.median(column)))
     if width <= max(FLAT_RATIO * middle, FLAT_BYTES if unit == "bytes" else 0.0):

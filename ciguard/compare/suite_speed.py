@@ -17,19 +17,16 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.compare.statistics import (
     MIN_BASELINE_RUNS,
     MIN_RUNS_TO_CONFIRM,
-    Flags,
-    Floats,
     count_values,
     mad_sigma,
     medians,
     student_975,
 )
 from ciguard.history.query import STEADY_S, STEADY_TESTS
-
-Integers = NDArray[np.int64]
 
 PASSES: Final = 2
 HELD_OUT_RUNS: Final = 5  # baseline runs that are compared with the others to learn their noise

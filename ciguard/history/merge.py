@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ciguard.codec.columns import Flags, Integers
 from ciguard.errors import InputError
 from ciguard.history.file import (
     CODE_NAMES,
@@ -40,7 +41,7 @@ from ciguard.history.file import (
     of_columns,
 )
 from ciguard.history.metric_series import merge_series
-from ciguard.history.query import Flags, Positions, count_values, join_counts
+from ciguard.history.query import count_values, join_counts
 from ciguard.history.runs import UNDATED, HistoryLeg, HistoryRun
 from ciguard.model import ENDINGS, OUTCOMES, CaseKey, Result
 from ciguard.model.attempts import severity
@@ -58,7 +59,7 @@ _LARGEST_OF_PARTS: Final = (
 )
 
 
-def _ranks() -> Positions:
+def _ranks() -> Integers:
     """Tabulate the severity of a result by outcome and ending; an unknown one is the least."""
     results = [Result("", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
     table = np.zeros([len(CODE_NAMES[name]) for name in ("outcome", "ending")], np.int64)
@@ -152,7 +153,7 @@ class _Side:
     """A history with merged indices; `frontier`: by key, its oldest run, 0 without older values."""
 
     values: Values
-    older: Positions
+    older: Integers
     frontier: NDArray[np.int32]
 
 
@@ -208,8 +209,8 @@ class _MergedPositions:
 
 
 def _count_rows(
-    values: Values, before: Flags, older: Positions, runs: Sequence[HistoryRun]
-) -> tuple[Values, Positions]:
+    values: Values, before: Flags, older: Integers, runs: Sequence[HistoryRun]
+) -> tuple[Values, Integers]:
     """Drop rows that are before all other rows of their keys, and add them to the counts."""
     if not before.any():
         return values, older
@@ -217,7 +218,7 @@ def _count_rows(
     return rows(values, ~before), join_counts(older, counts, np.add)
 
 
-def _drop_unused(history: History, older: Positions) -> History:
+def _drop_unused(history: History, older: Integers) -> History:
     """Drop old runs without values, runs beyond `MAX_RUNS`, and keys without values."""
     values, runs, keys = history.values, history.runs, history.keys
     used = np.bincount(values.run, minlength=len(runs)) > 0
@@ -294,7 +295,7 @@ def merge(a: History, b: History) -> History:
     return _drop_unused(replace(merged, values=values), older)
 
 
-def rows(values: Values, chosen: Positions | Flags) -> Values:
+def rows(values: Values, chosen: Integers | Flags) -> Values:
     """Return the chosen rows; an unmeasured column still takes no memory."""
     return of_columns({name: column[chosen] for name, column in _measured_columns(values).items()})
 
@@ -315,7 +316,7 @@ def concatenate(a: Values, b: Values) -> Values:
     )
 
 
-def _sort_key(values: Values) -> Positions:
+def _sort_key(values: Values) -> Integers:
     """Return one number for the pair of key and run, in the order of the pairs."""
     return values.key.astype(np.int64) << 32 | values.run
 
@@ -340,7 +341,7 @@ def deduplicate(values: Values, runs: Sequence[HistoryRun]) -> Values:
     return values if ascending else rows(values, order)
 
 
-def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Positions:
+def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Integers:
     """Return positions that sort the rows so that the last of each key and run is the kept one."""
     attempts = [[leg.run_attempt for leg in run.legs] for run in runs]
     pairs = zip(values.run.tolist(), values.leg.tolist(), strict=True)

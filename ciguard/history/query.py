@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ciguard.codec.columns import LARGEST
+from ciguard.codec.columns import LARGEST, Flags, Floats, Integers
 from ciguard.history.file import CODE_NAMES, OLDER, VALUES_PER_KEY, History, Values
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import (
@@ -31,10 +31,6 @@ from ciguard.model import (
     UnitCount,
     UnitKey,
 )
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Positions = NDArray[np.int64]
 
 COMPLETED: Final = CODE_NAMES["ending"].index("completed")
 DIED: Final = CODE_NAMES["outcome"].index("died")
@@ -53,7 +49,7 @@ STEADY_TESTS: Final = 20
 CHUNK_GROUPS: Final = 1 << 12  # groups that are processed together: their tables stay in the cache
 
 
-def group_bounds(group: NDArray[np.integer[Any]], groups: int) -> Positions:
+def group_bounds(group: NDArray[np.integer[Any]], groups: int) -> Integers:
     """Return where each group's rows begin: rows of group g are `bounds[g]:bounds[g + 1]`.
 
     Args:
@@ -179,7 +175,7 @@ def medians(table: Floats) -> Floats:
     return middle / 2
 
 
-def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Positions:
+def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Integers:
     """Return the rows of `file.OLDER` for these values, which are in any order. O(values)."""
     at = np.array([max(0, int(run.at.timestamp())) for run in runs], np.int64)
     ids = np.array([run.run_id * (abs(run.run_id) <= LARGEST) for run in runs], np.int64)
@@ -198,9 +194,9 @@ def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Posit
     return counts
 
 
-def join_counts(a: Positions, b: Positions, join: np.ufunc) -> Positions:
+def join_counts(a: Integers, b: Integers, join: np.ufunc) -> Integers:
     """Join two tables of `count_values`: `join` is `add` for different values, else `maximum`."""
-    joined: Positions = join(a, b)
+    joined: Integers = join(a, b)
     joined[3] = np.where((a[3] > 0) & (b[3] > 0), np.minimum(a[3], b[3]), np.maximum(a[3], b[3]))
     is_later = (b[4] > a[4]) | ((b[4] == a[4]) & (b[5] > a[5]))
     joined[4:] = np.where(is_later, b[4:], a[4:])

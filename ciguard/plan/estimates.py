@@ -16,12 +16,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.history.query import chunks, newest_values
 from ciguard.plan.risk import UnitMemory
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 AncestorsOf = Callable[[int], Sequence[Hashable]]
 MembersOf = Callable[[Any], Iterable[int]]  # of a name of `AncestorsOf`
 
@@ -153,7 +152,7 @@ def estimate_units(
 
 
 def split_process_starts(
-    observations: Observations, suite_of: NDArray[np.int64]
+    observations: Observations, suite_of: Integers
 ) -> tuple[Observations, Floats]:
     """Separate what a process pays once (imports, caches, transforms) from its first unit's time.
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.matching import match_units
 from ciguard.history.file import History, is_unmeasured
@@ -62,10 +63,6 @@ from ciguard.plan.shard_memory import BEGINS, read_past_shards
 from ciguard.plan.time_limits import TimeoutRule, max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
-
 PRIOR_LEGS: Final = 8  # weight, in legs, of the speed spread of other recordings
 MAX_LEGS: Final = 20  # newest legs, whose median is the cost of a suite's process
 MAX_POOL_LEGS: Final = 40  # newest legs of a pool, whose minimum is its capacity
@@ -75,7 +72,7 @@ MAX_POOL_LEGS: Final = 40  # newest legs of a pool, whose minimum is its capacit
 class KeyMapping:
     """The unit of each key of the history, or -1; for keys of totals (class, file) their units."""
 
-    unit_of_key: Positions
+    unit_of_key: Integers
     totals: Mapping[int, tuple[int, ...]]
 
     @property
@@ -126,7 +123,7 @@ def join_history(history: History, mapping: KeyMapping) -> Observations:
     return _sum_cases_per_run(rows, values.run[row])
 
 
-def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats:
+def _bounds(column: Floats, row: Integers, divisor: Floats) -> Floats:
     if is_unmeasured(column):
         return np.broadcast_to(np.nan, len(row))
     return np.where(divisor > 1, np.nan, column[row])
@@ -170,7 +167,7 @@ def map_keys(history: History, inventory: Inventory) -> KeyMapping:
 
 def _shared_rows(
     history: History, totals: Mapping[int, tuple[int, ...]], own: set[tuple[int, int]]
-) -> tuple[Positions, Positions, Floats]:
+) -> tuple[Integers, Integers, Floats]:
     """Return unit, row of the values and divisor of each unit's part of a total."""
     values = history.values
     parts = [
@@ -205,7 +202,7 @@ def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observatio
     )
 
 
-def _sum(column: Floats, begins: Positions) -> Floats:
+def _sum(column: Floats, begins: Integers) -> Floats:
     """Return sums of measured values; NaN without any."""
     measured = np.add.reduceat(~np.isnan(column), begins, dtype=np.int64)
     return np.where(measured > 0, np.add.reduceat(np.nan_to_num(column), begins), np.nan)

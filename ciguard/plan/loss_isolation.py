@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ciguard.codec.columns import Integers
 from ciguard.history.file import History
 from ciguard.history.query import in_complete_leg, is_censored
 from ciguard.plan.inventory import Inventory
@@ -38,7 +38,7 @@ class CandidateSet:
 
 
 def candidate_sets(
-    history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
+    history: History, inventory: Inventory, unit_of_key: Integers
 ) -> tuple[CandidateSet, ...]:
     """Return disjoint sets of candidates for the lost shards, newest loss first.
 
@@ -102,9 +102,7 @@ def place_candidates(
     return isolated, list(map(tuple, parts))
 
 
-def _lost_legs(
-    history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
-) -> Iterator[set[int]]:
+def _lost_legs(history: History, inventory: Inventory, unit_of_key: Integers) -> Iterator[set[int]]:
     """Yield the candidates of each lost leg, newest first."""
     legs = [
         (number, leg)
@@ -123,9 +121,7 @@ def _lost_legs(
             yield candidates
 
 
-def _last_good_run(
-    history: History, count: int, unit_of_key: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _last_good_run(history: History, count: int, unit_of_key: Integers) -> Integers:
     """Return for each unit the newest run in which it and its leg completed; -1 without any."""
     values = history.values
     unit = unit_of_key[values.key]

@@ -16,14 +16,12 @@ from statistics import median
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ciguard.codec.columns import Integers
 from ciguard.history.file import History
 from ciguard.history.query import DIED, all_legs, group_bounds, in_complete_leg, leg_positions
 from ciguard.history.runs import HistoryLeg
 from ciguard.plan.inventory import Inventory
-
-Floats = NDArray[np.float64]
 
 WINDOW: Final = 8  # newest legs, whose median is a file's set-up
 MAX_LEGS: Final = 40  # newest legs of a pool that count
@@ -80,9 +78,7 @@ class Overheads:
 ZERO_COST: Final = LegCost()
 
 
-def observe_overheads(
-    history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
-) -> Overheads:
+def observe_overheads(history: History, inventory: Inventory, unit_of_key: Integers) -> Overheads:
     """Measure the overheads in the history.
 
     Args:
@@ -98,7 +94,7 @@ def observe_overheads(
 
 
 def _setups_s(
-    history: History, files: Sequence[int], count: int, unit_of_key: NDArray[np.int64]
+    history: History, files: Sequence[int], count: int, unit_of_key: Integers
 ) -> list[float]:
     """Return the median set-up of a file's shared fixtures over the last legs, 0 included.
 

@@ -15,8 +15,8 @@ from itertools import repeat, takewhile
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ciguard.codec.columns import Floats
 from ciguard.model import LegPolicy, PlannedUnit, Pool, Suite, UnitKey
 from ciguard.plan.declared_needs import NO_NEEDS, DeclaredNeeds
 from ciguard.plan.estimates import Estimates
@@ -329,7 +329,7 @@ def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
     )
 
 
-def _sizes(column: NDArray[np.float64]) -> list[int | None]:
+def _sizes(column: Floats) -> list[int | None]:
     """Return whole numbers, None for NaN."""
     sizes: list[int | None] = np.nan_to_num(column).astype(np.int64).tolist()
     for position in np.flatnonzero(np.isnan(column)).tolist():

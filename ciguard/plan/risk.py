@@ -13,13 +13,11 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ciguard.codec.columns import Floats, Integers
 from ciguard.model import PlannedUnit, Pool, Shard, Suite
 from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
-
-Floats = NDArray[np.float64]
 
 # Fitted on real recordings, planned and compared with the next run (9 suites, 49 runs): apart from
 # the common speed, a shard deviates by 0.35 of the root of its units' summed variances, and by 2 %
@@ -176,7 +174,7 @@ class Moments:
 
     held_bytes: Floats
     variance: Floats
-    largest: NDArray[np.int64]
+    largest: Integers
     spread: float = 0.0
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ciguard.codec.columns import Flags, Floats, Integers
 from ciguard.history.file import CODE_NAMES, History
 from ciguard.history.query import all_legs, leg_positions
 from ciguard.model import Shard, Suite, UnitKey
@@ -63,13 +63,13 @@ class PastShards:
 
     kinds: Sequence[Kind] = ()
     peaks_bytes: Sequence[int] = ()
-    unit: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    shard: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    unit_bytes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    files: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    loads: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
+    unit: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    shard: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    unit_bytes: Floats = field(default_factory=lambda: np.zeros(0))
+    files: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    loads: Flags = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
 
-    def units_of(self, place: int) -> tuple[list[int], NDArray[np.float64]]:
+    def units_of(self, place: int) -> tuple[list[int], Floats]:
         """Return the positions of the units of a shard, in order, and what each took there."""
         rows = self.shard == place
         members, index = np.unique(self.unit[rows], return_inverse=True)
@@ -77,9 +77,7 @@ class PastShards:
         np.fmax.at(peaks, index, self.unit_bytes[rows])
         return members.tolist(), peaks
 
-    def correction(
-        self, kind: Kind, units: NDArray[np.bool_], simulated_bytes: Sequence[float]
-    ) -> Correction:
+    def correction(self, kind: Kind, units: Flags, simulated_bytes: Sequence[float]) -> Correction:
         """Return the correction of a shard with these units.
 
         Args:
@@ -106,7 +104,7 @@ NO_PAST_SHARDS: Final = PastShards()
 
 
 def read_past_shards(
-    history: History, unit_of_key: NDArray[np.int64], file_names: Sequence[str | None]
+    history: History, unit_of_key: Integers, file_names: Sequence[str | None]
 ) -> PastShards:
     """Return the last complete shards of each kind. O(values) in numpy.
 
@@ -138,7 +136,7 @@ def read_past_shards(
     return PastShards(kinds, peaks_bytes, unit, shard, unit_bytes, files, loads)
 
 
-def correction_of(logs: NDArray[np.float64], weights: NDArray[np.float64]) -> Correction:
+def correction_of(logs: Floats, weights: Floats) -> Correction:
     """Return the correction by logarithms of measured over simulated peaks, at least one.
 
     Args:
