@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.codec.columns import Flags, Floats, Integers
-from ciguard.compare.run_columns import RunInfo, index_in, run_info, with_children
+from ciguard.compare.baseline_selection import AncestrySource, ExcludedRun, Selection
+from ciguard.compare.run_columns import Codes, Run, RunInfo, index_in, run_info, with_children
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.history.file import BOUNDS, CODE, History, Values
 from ciguard.history.query import in_complete_leg, leg_positions, newest_values
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ciguard.compare.baseline_selection import AncestrySource, ExcludedRun, Selection
-    from ciguard.compare.run_columns import Codes, Run
-
 
 _NO_GROUP: Final = -1
 _NUMBERS: Final = ("wall_s", "peak_delta_bytes", *BOUNDS, "retained_bytes", "gpu_peak_bytes")

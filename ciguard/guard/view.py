@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.document import (
+    Block,
     Bullets,
     Cell,
     Code,
@@ -20,7 +21,9 @@ from ciguard.document import (
     Item,
     Link,
     Paragraph,
+    Row,
     Section,
+    Span,
     Table,
     first_line,
     identifier,
@@ -29,6 +32,7 @@ from ciguard.document import (
 from ciguard.guard.failure_groups import origin_spans
 from ciguard.guard.headline import headline, unit_noun
 from ciguard.guard.log_patterns import allocation_of
+from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Leg, Verdict
 from ciguard.guard.wording import (
     coverage_text,
     finding_fix,
@@ -36,6 +40,8 @@ from ciguard.guard.wording import (
     note_text,
     repeats_text,
 )
+from ciguard.model import CaseKey, Ending, Result, Suite, UnitKey
+from ciguard.model.moved_units import MovedUnits, ShardMoves
 from ciguard.model.types import MEMORY_ENDINGS
 from ciguard.render.links import NO_LINKS, Links
 from ciguard.render.machine_view import ShardMachine, machine_section, slowdown_text
@@ -57,12 +63,6 @@ from ciguard.text import (
     size,
     unit_name,
 )
-
-if TYPE_CHECKING:
-    from ciguard.document import Block, Row, Span
-    from ciguard.guard.verdict import Excused, Failure, Finding, Flaky, Leg, Verdict
-    from ciguard.model import CaseKey, Ending, Result, Suite, UnitKey
-    from ciguard.model.moved_units import MovedUnits, ShardMoves
 
 MANY: Final = 10  # failed tests; of more, the causes are shown first
 MAX_HOTSPOTS: Final = 10

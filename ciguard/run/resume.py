@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, AbstractSet, Final, Hashable, Iterator, Mapping, Sequence, Union
+from typing import AbstractSet, Final, Hashable, Iterator, Mapping, Sequence, Union
 
 from ciguard.codec.record.lines import LineError, decode, encode
 from ciguard.errors import InputError
@@ -18,12 +18,15 @@ from ciguard.model import (
     DefaultsLine,
     EndLine,
     EventLine,
+    Line,
     MetricLine,
     PeakLine,
+    PlannedUnit,
     ProcessEndLine,
     ProcessLine,
     Result,
     SampleLine,
+    Shard,
     ShardLine,
     StartLine,
     UnitKey,
@@ -32,9 +35,6 @@ from ciguard.model.attempts import resolve_attempts
 from ciguard.model.listings import LISTING_EVENT_KINDS
 from ciguard.model.probes import split_probes
 from ciguard.run.policy.process_state import UnitProgress
-
-if TYPE_CHECKING:
-    from ciguard.model import Line, PlannedUnit, Shard
 
 StoredLine = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 PRIOR_LEGS_FILE: Final = "earlier.jsonl"
