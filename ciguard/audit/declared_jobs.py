@@ -48,9 +48,6 @@ class DeclaredJob:
     is_aggregation: bool = False
     test_steps: tuple[re.Pattern[str], ...] = ()
 
-    def is_test_step(self, name: str) -> bool:
-        return any(test_step.fullmatch(name) for test_step in self.test_steps)
-
 
 class DeclaredJobs:
     """Index of the jobs of workflow files, by the names that their runs show."""

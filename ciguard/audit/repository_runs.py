@@ -132,10 +132,6 @@ def distinct(jobs: Sequence[Job]) -> Iterator[Job]:
             yield job
 
 
-def run_evidence(runs: Iterable[PastRun]) -> tuple[Evidence, ...]:
-    return tuple(Evidence(f"run {run.id}", run.url) for run in runs)
-
-
 def job_evidence(executions: Iterable[tuple[PastRun, Job]]) -> tuple[Evidence, ...]:
     """Return the runs of executions of jobs as evidence, with the page of the job."""
     return tuple(Evidence(f"run {run.id}", job.url or run.url) for run, job in executions)
@@ -199,20 +195,11 @@ def red_cause(run: PastRun, repository: RepositoryRuns, declared: DeclaredJobs) 
     gates = {id_ for id_, found in declared_jobs.items() if found and found.is_aggregation}
     first = [job for job in bad if job.id not in gates] or bad
     texts = repository.annotations
-    of_run = _run_wide_text(bad, texts)
+    matches = (first_match(texts.get(job.id, ()), run_wide=True) for job in bad)
+    of_run = tuple(match[1].facts["text"] for match in matches if match is not None)[:1]
     causes = {_job_cause(job, declared_jobs[job.id], texts, of_run) for job in first}
     cause: Cause = next((candidate for candidate in CAUSES if candidate in causes), "unknown")
     return "cancelled" if cause == "unknown" and run.conclusion == "cancelled" else cause
-
-
-def _run_wide_text(
-    jobs: Sequence[Job], annotations: Mapping[int, tuple[str, ...]]
-) -> tuple[str, ...]:
-    for job in jobs:
-        match = first_match(annotations.get(job.id, ()), run_wide=True)
-        if match is not None:
-            return (match[1].facts["text"],)
-    return ()
 
 
 def _job_cause(
@@ -235,5 +222,6 @@ def _failed_step(job: Job, declared: DeclaredJob | None) -> Cause:
     failed = [step.name for step in job.steps if step.conclusion == "failure"]
     if not failed:
         return "unknown"
-    is_test = declared is not None and any(map(declared.is_test_step, failed))
+    patterns = declared.test_steps if declared is not None else ()
+    is_test = any(pattern.fullmatch(name) for pattern in patterns for name in failed)
     return "test_step" if is_test else "other_step"

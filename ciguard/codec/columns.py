@@ -32,13 +32,6 @@ class CorruptData(ValueError):
     """Bytes that are no section of the requested kind."""
 
 
-def _common_divisor(values: Integers) -> int:
-    """Return the largest integer that divides all values; 1 if all values are 0."""
-    if np.gcd.reduce(values[:_SAMPLE]) == 1:  # the usual case, which needs no other values
-        return 1
-    return max(int(np.gcd.reduce(values)), 1)
-
-
 def _differences(values: Integers, series_starts: Integers) -> Integers:
     """Return each value minus the previous one, which is 0 at each of `series_starts`."""
     result: Integers = np.diff(values, prepend=0)
@@ -109,7 +102,9 @@ class Writer:
         if not values.size or (values == values[0]).all():
             self.index.append({"name": name, "all": int(values[0]) if values.size else 0})
             return
-        divisor = _common_divisor(values)
+        # The divisor of the first values is 1 in the usual case, which needs no other values.
+        is_one = np.gcd.reduce(values[:_SAMPLE]) == 1
+        divisor = 1 if is_one else int(np.gcd.reduce(values))
         scaled = values // divisor if divisor > 1 else values
         width, raw = _to_planes(
             scaled if series_starts is None else _differences(scaled, series_starts)

@@ -76,15 +76,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _units_as_json(units: tuple[PlannedUnit, ...], columns: bool) -> Any:
-    if columns:
-        named = {key: list(map(attrgetter(key), units)) for key in _UNIT_KEYS}
-        return {
-            key: column for key, column in named.items() if key not in _UNWRITTEN or any(column)
-        }
-    return list(map(_plain, units))
-
-
 def _without_id(plan: Plan) -> dict[str, Any]:
     columns = sum(len(shard.units) for shard in plan.shards) >= COLUMNS_FROM
     shards = []
@@ -94,7 +85,13 @@ def _without_id(plan: Plan) -> dict[str, Any]:
             for field in fields(Shard)
             if field.name not in ("units", *(() if shard.serial else ("serial",)))
         }
-        content["units"] = _units_as_json(shard.units, columns)
+        if columns:
+            named = {key: list(map(attrgetter(key), shard.units)) for key in _UNIT_KEYS}
+            content["units"] = {
+                key: column for key, column in named.items() if key not in _UNWRITTEN or any(column)
+            }
+        else:
+            content["units"] = list(map(_plain, shard.units))
         shards.append(content)
     other_keys = {
         field.name: _plain(getattr(plan, field.name))

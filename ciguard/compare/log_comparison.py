@@ -459,8 +459,9 @@ def compare_logs(
         tuple(find_violations(((one.name, one.unit, one.value) for one in after), directions)),
         compare_series(*map(summarize_values, numbers)),
     )
+    sides = (("base", base), ("candidate", candidate))
     caveats = (
-        *_end_caveats(base, candidate),
+        *(cast("Caveat", f"{side} {log.end}") for side, log in sides if log.end != "whole"),
         *_progress_caveats(comparison, progress),
         *_content_caveats(values, comparison, directions),
     )
@@ -511,12 +512,6 @@ def _judge_warnings(
         if count.after < count.before and not is_there:
             verdict = "not judged"
         yield WarningChange(count, verdict)
-
-
-def _end_caveats(base: LogSide, candidate: LogSide) -> Iterator[Caveat]:
-    for side, log in (("base", base), ("candidate", candidate)):
-        if log.end != "whole":
-            yield cast("Caveat", f"{side} {log.end}")
 
 
 def _progress_caveats(comparison: LogComparison, progress: Progress) -> Iterator[Caveat]:

@@ -15,7 +15,7 @@ different kernels.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, Literal
@@ -319,13 +319,16 @@ def compare_metrics(
             if seen.issuperset(part for part in key[2] if part[0] in row.within):
                 own.setdefault(key, ())
     ids = {value.run_id for values in past.values() for value in values}.difference(unlike)
-    resolutions = _resolutions((*base.printed, *candidate.printed))
+    resolutions: dict[MetricKey, float] = defaultdict(float)  # of the last digit that logs print
+    for metric in (*base.printed, *candidate.printed):
+        key = metric_key(metric)
+        resolutions[key] = max(resolutions[key], metric.log_value.resolution)
     pairs = [
         _pair(
             *(key, values, known.get(key), past.get(key, ())),
             ids=ids,
             direction=direction_of(key, directions),
-            resolution=resolutions.get(key, 0.0),
+            resolution=resolutions[key],
         )
         for key, values in sorted(own.items())
         if key in known or key in past
@@ -333,7 +336,14 @@ def compare_metrics(
     if not pairs and not known:
         return Metrics(violations=violations)
     direct = [pair for pair in pairs if not pair.uses_history and not pair.differs_in_number]
-    changes = [*_compare_with_history(pairs), *(pair.change(None) for pair in direct)]
+    judged = [pair for pair in pairs if pair.uses_history]
+    effects = [metric_effect(pair.past, median(pair.values)) for pair in judged]
+    real = benjamini_hochberg([effect.p for effect in effects]).tolist()
+    changes = [
+        pair.change(effect, is_real=is_real)
+        for pair, effect, is_real in zip(judged, effects, real, strict=True)
+    ]
+    changes += [pair.change(None) for pair in direct]
     lost = {key: direction_of(key, directions) for key in sorted(known.keys() - own.keys())}
     missing = [key for key, row in lost.items() if row.exact or (row.is_occurrence and row.within)]
     exact = Direction(exact=True)
@@ -349,15 +359,6 @@ def compare_metrics(
         other_conditions=len(unlike),
         violations=violations,
     )
-
-
-def _resolutions(printed: Iterable[LogMetric]) -> dict[MetricKey, float]:
-    """Return the value of the last digit that logs printed, by metric."""
-    resolutions: dict[MetricKey, float] = {}
-    for metric in printed:
-        key = metric_key(metric)
-        resolutions[key] = max(resolutions.get(key, 0.0), metric.log_value.resolution)
-    return resolutions
 
 
 def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Direction:
@@ -399,14 +400,6 @@ def _pair(
     if direction.is_occurrence and len(alike) < MIN_RUNS_TO_CONFIRM:  # no noise is known
         direction = replace(direction, exact=True)
     return _Pair(key, values, before, middle, number, tuple(alike), direction, resolution)
-
-
-def _compare_with_history(pairs: Sequence[_Pair]) -> Iterator[MetricChange]:
-    judged = [pair for pair in pairs if pair.uses_history]
-    effects = [metric_effect(pair.past, median(pair.values)) for pair in judged]
-    real = benjamini_hochberg([effect.p for effect in effects]).tolist()
-    for pair, effect, is_real in zip(judged, effects, real, strict=True):
-        yield pair.change(effect, is_real=is_real)
 
 
 DIFFERENT: Final[tuple[MetricVerdict, ...]] = ("worse", "mixed", "better", "changed")

@@ -93,6 +93,8 @@ def sections(
         [case.after.ending for case in comparison.transitions if case.after is not None],
     ]
     logs = comparison.log_failures, comparison.log_doubts, comparison.log_missing
+    # The headline names the first leak.
+    leaks = tuple(Item(words.leak_text(leak)) for leak in comparison.leaks[1:])
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
         Section("endings", (Paragraph(endings_text(endings, *logs)),)),
@@ -100,7 +102,7 @@ def sections(
         Section(
             "jobs", (_job_table(jobs),), "Jobs", (len(jobs), "changed or cancelled job"), drop=5
         ),
-        _leaks(comparison),
+        Section("leaks", (Bullets(leaks, "leak"),), size=(len(leaks), "leak"), drop=4),
         *_transitions(listed, links),
         _measure(comparison, comparison.memory, links),
         _measure(comparison, comparison.gpu_memory, links),
@@ -172,12 +174,6 @@ def _job_table(jobs: Sequence[JobChange]) -> Table:
     )
     columns = Column("job"), Column("conclusion"), Column("wall time", "right")
     return Table(columns, rows, "job")
-
-
-def _leaks(comparison: Comparison) -> Section:
-    """Return the leaks after the first, which the headline names."""
-    items = tuple(Item(words.leak_text(leak)) for leak in comparison.leaks[1:])
-    return Section("leaks", (Bullets(items, "leak"),), size=(len(items), "leak"), drop=4)
 
 
 def _transitions(cases: Sequence[Transition], links: Links) -> tuple[Section, Section]:

@@ -176,11 +176,6 @@ class Answer:
     commits: int | None = None
 
 
-def rate_text(failures: int, runs: int, base: str) -> str:
-    """Word a rate, as "failed in 4 of 20 runs of main (95 % CI 8..42 %)"; `runs` is not 0."""
-    return evidence_text(Answer("flaky", "known_rate", runs=runs, failures=failures), base)
-
-
 def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str:
     """Word the evidence, as "failed in 4 of 20 runs of main (95 % CI 8..42 %)".
 

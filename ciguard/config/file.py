@@ -318,27 +318,12 @@ def _suggestion(location: tuple[str, ...]) -> str:
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
 
 
-def _result_pattern_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
-    if suite.results and suite.framework != "command":
-        what = f"framework {suite.framework} tells its results by itself"
-        yield UsageError(what, where=where, fix="leave the key out")
-    yield from _pattern_errors(suite.results, where)
-
-
 def _pattern_errors(patterns: Iterable[str], where: str) -> Iterator[CiguardError]:
     for pattern in patterns:
         try:
             check_pattern(pattern, where=where)
         except UsageError as error:
             yield error
-
-
-def _empty_entry_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
-    for key, other in (("needs", "gpu"), ("limits", "time")):
-        for number, row in enumerate(getattr(suite, key)):
-            if row.memory is None and getattr(row, other) is None:
-                fix = f"set memory, {other} or both"
-                yield UsageError("declares nothing", where=f"{where}.{key}.{number}", fix=fix)
 
 
 def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
@@ -362,6 +347,25 @@ def _metric_errors(config: Config, source: str) -> Iterator[CiguardError]:
         yield UsageError("a name without a character", where=f"{source}: metrics.keep", fix=fix)
 
 
+def _suite_errors(suite: SuiteConfig, config: Config, where: str) -> Iterator[CiguardError]:
+    if suite.framework not in FRAMEWORKS:
+        fix = f"there are {', '.join(FRAMEWORKS)}"
+        what = f"no framework {suite.framework!r}"
+        yield UsageError(what, where=f"{where}.framework", fix=fix)
+    if suite.results and suite.framework != "command":
+        what = f"framework {suite.framework} tells its results by itself"
+        yield UsageError(what, where=f"{where}.results", fix="leave the key out")
+    yield from _pattern_errors(suite.results, f"{where}.results")
+    for key, other in (("needs", "gpu"), ("limits", "time")):
+        for number, row in enumerate(getattr(suite, key)):
+            if row.memory is None and getattr(row, other) is None:
+                fix = f"set memory, {other} or both"
+                yield UsageError("declares nothing", where=f"{where}.{key}.{number}", fix=fix)
+    if suite.pool is not None and suite.pool not in config.pool:
+        fix = f"use {', '.join(sorted(config.pool))}"
+        yield UsageError(f"no pool {suite.pool!r}", where=f"{where}.pool", fix=fix)
+
+
 def _checked(config: Config, source: str) -> Config:
     mistakes = list(_metric_errors(config, source))
     mistakes += _pattern_errors(config.coverage.paths, f"{source}: coverage.paths")
@@ -373,16 +377,7 @@ def _checked(config: Config, source: str) -> Config:
             where, fix = f"{source}: coverage.suites", f"there are {', '.join(config.suite)}"
             mistakes.append(UsageError(f"no suite {name!r}", where=where, fix=fix))
     for name, suite in config.suite.items():
-        if suite.framework not in FRAMEWORKS:
-            where = f"{source}: suite.{name}.framework"
-            fix = f"there are {', '.join(FRAMEWORKS)}"
-            mistakes.append(UsageError(f"no framework {suite.framework!r}", where=where, fix=fix))
-        mistakes += _result_pattern_errors(suite, f"{source}: suite.{name}.results")
-        mistakes += _empty_entry_errors(suite, f"{source}: suite.{name}")
-        if suite.pool is not None and suite.pool not in config.pool:
-            known = ", ".join(sorted(config.pool))
-            where = f"{source}: suite.{name}.pool"
-            mistakes.append(UsageError(f"no pool {suite.pool!r}", where=where, fix=f"use {known}"))
+        mistakes += _suite_errors(suite, config, f"{source}: suite.{name}")
     for section, entries in (("suite", config.suite), ("pool", config.pool)):
         if not entries:
             mistakes.append(UsageError(f"no {section} at all", where=source, fix="remove the key"))

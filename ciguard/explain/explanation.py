@@ -17,7 +17,7 @@ import numpy as np
 from ciguard.compare.comparison import Comparison
 from ciguard.compare.run_columns import Run
 from ciguard.compare.transitions import CaseState, case_state, past_of
-from ciguard.compare.whose import Answer, PastRun, advice_text, evidence_text, rate_text
+from ciguard.compare.whose import Answer, PastRun, advice_text, evidence_text
 from ciguard.compare.wording import headline
 from ciguard.document import Bullets, plain
 from ciguard.errors import InputError
@@ -352,11 +352,10 @@ def _past(history: History, keys: Sequence[int], query: BaseQuery) -> TestPast:
         (history.runs[values.run[row]], _past_result(values, row), row) for row in rows.tolist()
     ]
     failures = len(past.ended) - past.ended.count("passed")
+    rate = Answer("flaky", "known_rate", runs=len(past.ended), failures=failures)
     more = len(results) - MAX_NAMED
     return TestPast(
-        rate_text(failures, len(past.ended), base)
-        if past.ended
-        else f"executed in no kept run of {base}",
+        evidence_text(rate, base) if past.ended else f"executed in no kept run of {base}",
         _dated(past.red_since) if past.red_since is not None else None,
         next((_dated(run) for run, result, _ in results if result != "skipped"), NEVER),
         next((_dated(run) for run, result, _ in results if result.startswith("passed")), NEVER),

@@ -208,7 +208,12 @@ def _query_dead_legs(
         else:
             annotations, errors = _ask(source.annotations, job, "annotations", refused)
             answers[shard] = replace(facts, annotations=annotations, not_fetched=errors)
-    of_run = _run_wide_texts(answers.values())
+    # By attempt, the text on one job that applies to all jobs cancelled with it.
+    of_run: dict[int, tuple[str, ...]] = {}
+    for facts in answers.values():
+        match = first_match(facts.annotations or (), run_wide=True)
+        if facts.job is not None and match is not None:
+            of_run[facts.job.run_attempt] = (match[1].facts["text"],)
     for number, (shard, record) in enumerate(dead.items()):
         facts, job = answers[shard], answers[shard].job
         if job is None:
@@ -241,16 +246,6 @@ def _ask(
         if error.is_lasting:
             refused[resource] = reason
         return None, (reason,)
-
-
-def _run_wide_texts(queried: Iterable[JobEvidence]) -> dict[int, tuple[str, ...]]:
-    """Return by attempt the text on one job that applies to all jobs cancelled with it."""
-    texts: dict[int, tuple[str, ...]] = {}
-    for facts in queried:
-        match = first_match(facts.annotations or (), run_wide=True)
-        if facts.job is not None and match is not None:
-            texts[facts.job.run_attempt] = (match[1].facts["text"],)
-    return texts
 
 
 def match_jobs(

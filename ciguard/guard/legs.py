@@ -243,7 +243,12 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Itera
     if record is None:
         return
     if end.problem is None and lost and not record.damage:
-        yield from _missing_results(leg, lost)
+        by_kind: dict[str, list[UnitKey]] = defaultdict(list)
+        for key in lost:
+            event = leg.missing_reasons.get(key)
+            by_kind["no_reason_recorded" if event is None else event.kind].append(key)
+        for kind, units in sorted(by_kind.items()):
+            yield Finding(kind, leg.shard.key, tuple(units))
     if record.damage and not is_from_result_files(record):
         facts = {"damage": record.damage[0], "more": len(record.damage) - 1 or None}
         yield Finding("damaged", shard, () if end.problem else lost, facts)
@@ -277,16 +282,6 @@ def cached_results(
             level: Level = "incomplete" if policy.cached_results == "fail" else "warning"
             named = {"files": sorted(files), "count": len(files)}
             yield Finding("cached_results", leg.shard.key, facts=named, stated_level=level)
-
-
-def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
-    """Find units without a result in a leg that ended by itself, one finding for each reason."""
-    by_kind: dict[str, list[UnitKey]] = defaultdict(list)
-    for key in lost:
-        event = leg.missing_reasons.get(key)
-        by_kind["no_reason_recorded" if event is None else event.kind].append(key)
-    for kind, units in sorted(by_kind.items()):
-        yield Finding(kind, leg.shard.key, tuple(units))
 
 
 def _counts_and_results(leg: LegResult, record: Record, *, is_explained: bool) -> Iterator[Finding]:

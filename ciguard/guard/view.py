@@ -527,6 +527,7 @@ def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_
     peaks = [(size(value), value) for value in (leg.peak_bytes, leg.predicted_peak_bytes)]
     ended = (_count_ended(leg.endings, word) for word in words)
     counts = (leg.bad, leg.counts.get("skipped", 0), *ended)
+    has_ending = leg.recorded or leg.ending != "unknown"
     is_known = verdict.promised is not None or verdict.unlisted_shards
     planned = leg.planned if is_known else None
     slowdown = slowdown_text(leg.machine, leg.wall_s)
@@ -534,19 +535,13 @@ def _leg(leg: Leg, verdict: Verdict, links: Links, words: Sequence[str], *, has_
     notes = [note_text(note) for note in (leg.fewer_at_once, leg.after_tests) if note is not None]
     return (
         Link(leg.shard, links.job(leg.shard)),
-        leg_ending(leg),
+        leg.ending.replace("_", " ") if has_ending else "no record",
         Cell(result_count(leg.with_result, planned, "") if leg.planned else "-", leg.with_result),
         Cell(", ".join(filter(None, (duration(leg.wall_s), slowdown, *notes))), leg.wall_s),
         Cell(duration(leg.predicted_wall_s), leg.predicted_wall_s),
         *(Cell(text, value) for text, value in peaks if has_peaks),
         *(Cell(f"{value:,}", value) for value in counts),
     )
-
-
-def leg_ending(leg: Leg) -> str:
-    """Word how a shard ended."""
-    is_known = leg.recorded or leg.ending != "unknown"
-    return leg.ending.replace("_", " ") if is_known else "no record"
 
 
 def _moved_text(moved: MovedUnits) -> str:

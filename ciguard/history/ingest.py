@@ -106,13 +106,6 @@ def parse_time(text: str, where: str) -> datetime:
         raise InputError(f"no time: {text!r:.60}", where=where, fix=fix) from None
 
 
-def _commit(header: ShardLine, facts: RunMetadata, where: str) -> str | None:
-    """Return the tested commit; --sha may also name the head of a tested merge commit."""
-    if facts.sha is not None and facts.sha in (header.tested_sha, header.head_sha):
-        return header.tested_sha or header.head_sha
-    return reconcile("--sha", header.tested_sha or header.head_sha, facts.sha, where)
-
-
 def history_run(record: Record, facts: RunMetadata) -> HistoryRun:
     """Return the run of a record, without legs.
 
@@ -126,11 +119,14 @@ def history_run(record: Record, facts: RunMetadata) -> HistoryRun:
         raise InputError("no run id", where=where, fix=fix)
     # --at is the start of the run, a record has that of its leg: these may differ.
     started = parse_time(header.started_at, where) if header.started_at else None
+    tested_sha = header.tested_sha or header.head_sha
+    # --sha may also name the head of a tested merge commit.
+    given_sha = tested_sha if facts.sha == header.head_sha else facts.sha
     return HistoryRun(
         run_id=run_id,
         run_attempt=reconcile("--run-attempt", header.run_attempt, facts.run_attempt, where) or 1,
         at=facts.at or started or UNDATED,
-        sha=_commit(header, facts, where),
+        sha=reconcile("--sha", tested_sha, given_sha, where),
         parents=header.tested_parents,
         branch=reconcile("--branch", header.branch, facts.branch, where),
         event=reconcile("--event", header.event, facts.event, where),
@@ -211,7 +207,15 @@ def history_of(
             plan, or a value is out of range; with both values, and where.
     """
     entries = []
-    known_records = _readable(tuple(records))
+    records = tuple(records)
+    # Of records without a header and any readable line, nothing is known.
+    with_content = tuple(
+        record
+        for record in records
+        if any((record.header, record.partial_header))
+        or any((record.results, record.starts, record.processes))
+    )
+    known_records = with_content or records
     plan = with_listings(plan, known_records).plan if plan is not None else None
     moved = _plans_with_moves(plan, known_records) if plan is not None else {}
     for record in known_records:
@@ -255,17 +259,6 @@ def _check_plan(record: Record, plan: Plan | None) -> None:
         what = f"the record is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
         fix = "name the plan that the record was made with, or leave --plan out"
         raise InputError(what, where=record.source, fix=fix)
-
-
-def _readable(records: tuple[Record, ...]) -> Sequence[Record]:
-    """Drop records without a header and any readable line, unless all records are so."""
-    readable = [
-        record
-        for record in records
-        if any((record.header, record.partial_header))
-        or any((record.results, record.starts, record.processes))
-    ]
-    return readable or records
 
 
 def _missing_entries(
@@ -315,11 +308,14 @@ def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequenc
         return replace(empty(), runs=(run,), metrics=series)
     # Columns by `attrgetter` and `map`: 5 ms for 100,000 results, where a Python loop takes 30 ms.
     case_keys = list(map(attrgetter("key"), results))
+    try_numbers = np.ones(len(case_keys), np.uint8)
+    if failed_attempts:
+        try_numbers[:] = [min(1 + failed_attempts.get(key, 0), MAX_TRIES) for key in case_keys]
     columns: dict[str, NDArray[Any]] = {
         "leg": np.concatenate(legs),
         **{name: _codes(name, map(attrgetter(name), results), len(results)) for name in _WORDS},
         "standing": _codes("standing", standings, len(results)),
-        "try_number": _try_numbers(case_keys, failed_attempts),
+        "try_number": try_numbers,
         **{name: _measure(name, numbers_of(name, results), case_keys) for name in MEASURES},
     }
     external = map(ExternalName._make, map(attrgetter(*ExternalName._fields), results))
@@ -358,14 +354,6 @@ def _sort_keys(case_keys: Sequence[CaseKey]) -> tuple[tuple[CaseKey, ...], NDArr
 
 def _codes(name: str, values: Iterable[str | None], count: int) -> NDArray[np.uint8]:
     return np.fromiter(map(CODE[name].__getitem__, values), np.uint8, count)
-
-
-def _try_numbers(
-    keys: Sequence[CaseKey], failed_attempts: Mapping[CaseKey, int]
-) -> NDArray[np.uint8]:
-    if not failed_attempts:
-        return np.ones(len(keys), np.uint8)
-    return np.array([min(1 + failed_attempts.get(key, 0), MAX_TRIES) for key in keys], np.uint8)
 
 
 def _measure(
@@ -446,17 +434,14 @@ def _shard(plan: Plan | None, header: ShardLine) -> Shard | None:
     return next((shard for shard in plan.shards if shard.key == header.shard), None)
 
 
-def _lost_units(record: Record, planned: set[UnitKey]) -> tuple[UnitKey, ...]:
-    started = {UnitKey(line.suite, line.variant, line.unit) for line in record.starts}
-    return tuple(sorted((planned | started) - {line.key.unit_key for line in record.results}))
-
-
 def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
     """Return the leg of a record; the record's own `plan` names its units that never started."""
     header = record.identity
     ending = record.end.ending if record.end is not None else "unknown"
     shard = _shard(plan, header)
     planned: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()
+    started = {UnitKey(line.suite, line.variant, line.unit) for line in record.starts}
+    lost = (planned | started) - {line.key.unit_key for line in record.results}
     predicted = shard.predicted if shard is not None else None
     machine = machine_use(record.samples)
     cpu_s = [line.cpu_s for line in record.process_ends if line.cpu_s is not None]
@@ -486,7 +471,7 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
         plan_id=header.plan_id,
         planned=count_units(planned) if shard is not None else None,
         overheads=suite_overheads(record),
-        lost_units=() if ending == "completed" else _lost_units(record, planned),
+        lost_units=() if ending == "completed" else tuple(sorted(lost)),
         conditions=dict(sorted(header.conditions.items())) or None,
     )
 

@@ -80,7 +80,11 @@ def command(
             target = _choose_target(folder, config, into, job, step)
         move = moved_files(folder, config, *target) if target else None
     except NotMovable as error:
-        _show_refusal(folder, config, error, target, is_asked=into is not None)
+        console.err(f"ciguard init: {error}")
+        if into is None:
+            console.err(f"a separate workflow beside it: {SEPARATE}")
+        elif target and BY_HAND in str(error):
+            console.out(snippet(folder, config, *target))  # longer than a screen
         return error.exit_code
     if move and target and not (move.step or move.files):
         console.out(f"{target[0]} uses ciguard's actions already")
@@ -163,17 +167,6 @@ def _choose_target(
             candidates, lambda item: moved_files(folder, config, *item.target)
         )
     return chosen.target if chosen else None
-
-
-def _show_refusal(
-    folder: Path, config: Config, error: NotMovable, target: Target | None, *, is_asked: bool
-) -> None:
-    """Print the reason, then the lines to write by hand, which are longer than a screen."""
-    console.err(f"ciguard init: {error}")
-    if not is_asked:
-        console.err(f"a separate workflow beside it: {SEPARATE}")
-    elif target and BY_HAND in str(error):
-        console.out(snippet(folder, config, *target))
 
 
 def refuse_edited(changed_files: Sequence[GeneratedFile]) -> None:

@@ -253,7 +253,11 @@ def suggest_languages(
                 continue
             if name == "package.json" and is_bun_project(folder, all_files):
                 continue
-            if (path, kind) in used or _is_inside(project.path, recipe.framework, homes):
+            is_inside = any(
+                framework == recipe.framework and project.start.startswith(start)
+                for framework, start in homes
+            )
+            if (path, kind) in used or is_inside:
                 continue
             inside = {path for path in project.files if path.startswith(project.start)}
             count = len(files_of(frameworks[recipe.framework], inside))
@@ -261,7 +265,7 @@ def suggest_languages(
             if not (project.has(shown_by) if shown_by else count):
                 continue
             used.add((path, kind))
-            homes.add((recipe.framework, TOP if recipe.is_only else project.path))
+            homes.add((recipe.framework, "" if recipe.is_only else project.start))
             environment = recipe.environment(project)
             environments.append((project.path, environment))
             suites.append(_suite(recipe, project, environment))
@@ -269,13 +273,6 @@ def suggest_languages(
             notify(f"{recipe.framework}: {shown_by or count_of(count, 'test file')}{where}")
     suggestion = Suggestion(steps_of(environments), _with_unique_names(suites), {})
     return suggestion, frozenset(path for path, _ in used)
-
-
-def _is_inside(path: str, framework: str, homes: Collection[tuple[str, str]]) -> bool:
-    return any(
-        name == framework and (home == TOP or f"{path}/".startswith(f"{home}/"))
-        for name, home in homes
-    )
 
 
 def _suite(recipe: Recipe, project: ProjectFolder, environment: Environment) -> StarterSuite:

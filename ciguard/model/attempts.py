@@ -123,11 +123,16 @@ def resolve_attempts(results: Sequence[Result], last_start: int | None = None) -
         status: Status = "unfinished" if is_cut else classify_result(result)
         return UnitResult(status, (result,), _reruns(results) if result.reruns else ())
     last = max(result.process or 0 for result in results)
-    latest = _latest_by_case(results)
+    latest: dict[str, Result] = {}
+    for result in results:
+        known = latest.get(_case(result))
+        if known is None or _rank(result) > _rank(known):
+            latest[_case(result)] = result
     cases = tuple(
         result
         for _, result in sorted(latest.items())
-        if (result.process or 0) == last or _is_case_failure(result)
+        if (result.process or 0) == last
+        or (result.outcome in ("failed", "errored") and result.case not in ("", result.unit))
     )
     failures = _superseded(results, {_case(case): _attempt(case) for case in cases})
     if last_start is not None and last_start > last:
@@ -261,20 +266,6 @@ def _case(result: Result) -> str:
 
 def _attempt(result: Result) -> tuple[int, int]:
     return result.process or 0, result.try_number
-
-
-def _is_case_failure(result: Result) -> bool:
-    return result.outcome in ("failed", "errored") and result.case not in ("", result.unit)
-
-
-def _latest_by_case(results: Iterable[Result]) -> dict[str, Result]:
-    latest: dict[str, Result] = {}
-    for result in results:
-        case = _case(result)
-        known = latest.get(case)
-        if known is None or _rank(result) > _rank(known):
-            latest[case] = result
-    return latest
 
 
 def _rank(result: Result) -> tuple[tuple[int, int], tuple[int, int, int], float]:

@@ -349,8 +349,11 @@ def _leg_moves(
     if record is None:
         return moves
     waits = _Waits(record)
-    waited_s, starts_s, wall_s = waits.waited_s(), waits.starts_s(), _complete_wall_s(record)
-    static_s = None
+    waited_s, starts_s = waits.waited_s(), waits.starts_s()
+    wall_s = static_s = None
+    # A leg that continued an earlier one has another clock.
+    if record.end is not None and record.end.ending == "completed" and not record.is_resumed:
+        wall_s = record.end.at_s
     if wall_s is not None and in_s is not None and out_s is not None:
         static_s = round(max(0.0, wall_s - waited_s - starts_s - in_s + out_s), DIGITS)
     return replace(
@@ -377,13 +380,6 @@ def _walls_s(record: Record) -> dict[UnitKey, float | None]:
 def _sum_known(values: Sequence[float | None], share: int) -> float | None:
     known = [value for value in values if value is not None]
     return round(math.fsum(known) / share, DIGITS) if len(known) == len(values) else None
-
-
-def _complete_wall_s(record: Record) -> float | None:
-    """Return a leg's wall time; None if it died, or continued an earlier leg with another clock."""
-    if record.end is None or record.end.ending != "completed" or record.is_resumed:
-        return None
-    return record.end.at_s
 
 
 class _Waits:

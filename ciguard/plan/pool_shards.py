@@ -16,16 +16,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ciguard.model import Block, PlanNote, Prediction, Shard
 from ciguard.plan.loss_isolation import place_candidates
 from ciguard.plan.packing import Group, Preassigned, form_groups, pack_balanced
+from ciguard.plan.problem import PackingProblem
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
 from ciguard.run.policy.simulate import simulate_processes
-
-if TYPE_CHECKING:
-    from ciguard.plan.problem import PackingProblem
 
 # Chosen on half of the real recordings, judged on the others: `benchmarks/moved_blocks.py`.
 CLAIM_S: Final = 0.5  # from a request to the start of the block, over the internet

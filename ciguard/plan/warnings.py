@@ -35,7 +35,11 @@ def plan_warnings(
         yield from _over_risk(plan, spreads, risk)
     yield from _over_memory(plan)
     if not plan.policy.lists:  # else the jobs list the tests of these files
-        yield from _files_without_tests(plan)
+        # On the base, the known files had no tests, either.
+        known = {*plan.inventory.files_without_units, *(file for _, file, _ in plan.omitted)}
+        files = [path for path, units in plan.inventory.files.items() if not units]
+        if new_files := sorted(set(files) - known):
+            yield PlanNote("files_without_tests", {"files": new_files})
     planned = sorted({unit.suite for shard in plan.shards for unit in shard.units})
     suites = [name or "the suite" for name in planned if plan.suites[name].results]
     if suites and plan.policy.max_tries > 1:
@@ -112,13 +116,3 @@ def _over_memory(plan: Plan) -> Iterator[PlanNote]:
         if needs:
             facts = {"pool": name, "budget_bytes": shards[0].budget_bytes, "tests_bytes": needs}
             yield PlanNote("memory_exceeded", facts)
-
-
-def _files_without_tests(plan: Plan) -> Iterator[PlanNote]:
-    """Yield a note of files without tests that had none on the base, either."""
-    known = {*plan.inventory.files_without_units, *(file for _, file, _ in plan.omitted)}
-    files = sorted(
-        path for path, units in plan.inventory.files.items() if not units and path not in known
-    )
-    if files:
-        yield PlanNote("files_without_tests", {"files": files})

@@ -209,18 +209,15 @@ class ClaimClient:
             taken: Any = body.get("taken")
             held: Any = body.get("held")
             own, others = self._leg.own_blocks, self._leg.others_blocks
-            is_known = block is None or _all_in([block], own | others)
-            if is_known and self._is_taken(taken) and _all_in(held, others):
+            if (
+                (block is None or _all_in([block], own | others))
+                and isinstance(taken, dict)
+                and _all_in([*taken], own)
+                and _all_in([*taken.values()], self._leg.other_shards)
+                and _all_in(held, others)
+            ):
                 return ClaimAnswer(block, taken, tuple(held))
         raise _NoAnswer("refused", "an answer with blocks that are not in the plan")
-
-    def _is_taken(self, blocks: Any) -> bool:
-        """Return whether the value has own blocks by name, each with another shard."""
-        return (
-            isinstance(blocks, dict)
-            and _all_in([*blocks], self._leg.own_blocks)
-            and _all_in([*blocks.values()], self._leg.other_shards)
-        )
 
 
 def _repeat(tries: int, send: Callable[[float], object]) -> None:

@@ -133,7 +133,11 @@ class ProcessExitHandler:
         if end.stacks and not culprits:
             self._print_stacks(end.stacks[0].splitlines())
         for culprit in culprits if end.ending != "completed" else ():
-            self._print_culprit(culprit, has_stacks=bool(end.stacks))
+            # At once: a leg that dies later prints no summary.
+            first, *rest = (culprit.message or "").splitlines()
+            self.console.print_reason(unit_name(culprit.unit_key), first)
+            if end.stacks:
+                self._print_stacks(rest)
         if crashing_file:
             self.console.print_line(crashing_file)
         self._record_after_tests(end)
@@ -248,7 +252,10 @@ class ProcessExitHandler:
         if end.ending == "setup_failed":
             why = describe_setup_failure(end.info.exit_code, end.output)
             self.causes.update(dict.fromkeys(missing, why))
-            self._advise(self.job.executor(suite).advice(end.output))
+            advice = self.job.executor(suite).advice(end.output)
+            if advice and advice not in self._advised:  # the next process would get the same
+                self._advised.add(advice)
+                self.console.print_line(f"  fix: {advice}")
         if end.running.was_cut_short(end.ending):
             return  # the units run again
         for key in missing:
@@ -261,12 +268,6 @@ class ProcessExitHandler:
             why = describe_missing(kind, report, key, framework=name, exit_code=code)
             self.causes[key] = why
             self.record.append(EventLine(kind, end.at_s, end.number, *key, detail=why))
-
-    def _advise(self, advice: str) -> None:
-        """Print advice once: the next process would get the same."""
-        if advice and advice not in self._advised:
-            self._advised.add(advice)
-            self.console.print_line(f"  fix: {advice}")
 
     def _record_crashing_file(self, end: ProcessExit) -> str:
         """Record why the units of a file that ends its process at import do not run.
@@ -333,13 +334,6 @@ class ProcessExitHandler:
         self.console.end(f"process {end.number}: {text}")
         if end.error:
             self.console.print_line(f"  {end.error}")
-
-    def _print_culprit(self, culprit: Result, *, has_stacks: bool) -> None:
-        """Print a culprit at once: a leg that dies later prints no summary."""
-        first, *rest = (culprit.message or "").splitlines()
-        self.console.print_reason(unit_name(culprit.unit_key), first)
-        if has_stacks:
-            self._print_stacks(rest)
 
     def _print_stacks(self, lines: Sequence[str]) -> None:
         for line in lines[:STACK_LINES]:

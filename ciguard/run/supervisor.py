@@ -379,15 +379,13 @@ class Supervisor:
             self._record.append(peak)
         content = live.listing() if self._state.awaits_listing else None
         if content is not None:
-            self._take_listing(live, content)
+            lines = self._job.listing_lines(content)
+            process = live.batch.process
+            for line in lines:
+                self._record_and_observe(replace(line, at_s=self._now_s(), process=process))
+            self._console.print_line(describe_listing(lines[-1].facts))
         if self._streams:
             self._console.follow(live.log)
-
-    def _take_listing(self, live: ProcessHandle, content: bytes) -> None:
-        lines = self._job.listing_lines(content)
-        for line in lines:
-            self._record_and_observe(replace(line, at_s=self._now_s(), process=live.batch.process))
-        self._console.print_line(describe_listing(lines[-1].facts))
 
     def _sample_memory(self, now_s: float) -> None:
         trees = {number: live.tree for number, live in self._handles.items()}

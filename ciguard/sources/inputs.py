@@ -120,7 +120,7 @@ def open_inputs(
                 names_shards = any("{" in text for text in sources.results)
                 read = local.find_result_files if names_shards else local.glob_result_files
                 files = read(invocation.folder, sources.results)
-                yield _unplanned(invocation, sources, files, current)
+                yield RunInputs(None, files, current, listed_tests(invocation, sources.tests))
                 return
             plan = _plan(invocation, sources.plan)
             inputs = ReadInputs()
@@ -149,7 +149,8 @@ def open_inputs(
         artifacts = subject_run.artifacts
         assert artifacts is not None
         if patterns and not sources.plan:
-            yield _unplanned(invocation, sources, artifacts.result_files(patterns), subject_run)
+            found = artifacts.result_files(patterns)
+            yield RunInputs(None, found, subject_run, listed_tests(invocation, sources.tests))
             return
         plan = _plan(invocation, sources.plan) if sources.plan else _try(artifacts.plan)
         if isinstance(plan, InputError):
@@ -158,12 +159,6 @@ def open_inputs(
             yield RunInputs(plan, artifacts.result_files(patterns), subject_run)
         else:
             yield RunInputs(plan, artifacts.records(logs), subject_run)
-
-
-def _unplanned(
-    invocation: Invocation, sources: Sources, files: ReadInputs, run: SubjectRun | None
-) -> RunInputs:
-    return RunInputs(None, files, run, listed_tests(invocation, sources.tests))
 
 
 def listed_tests(invocation: Invocation, path: str | None) -> frozenset[str] | None:

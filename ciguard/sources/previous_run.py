@@ -126,7 +126,9 @@ def _lines(record: Record) -> Iterator[bytes]:
     for process, units in record.first_units.items():
         for unit in sorted(units):
             yield encode(StartLine(unit, *suites.get(process, ("", "")), process=process))
-    yield from map(encode, map(_compact, record.results))
+    for result in record.results:
+        kept = {name: getattr(result, name) for name in _KEPT}
+        yield encode(Result(**kept, case=result.case if result.case != result.unit else ""))
     use = machine_use(record.samples)
     growth = use.swap_growth.size_bytes if use.swap_growth is not None else None
     if use.gpu_bytes or growth is not None:  # two samples: growth is that since the first one
@@ -136,8 +138,3 @@ def _lines(record: Record) -> Iterator[bytes]:
         yield encode(replace(record.end, counts={}))
     else:
         yield encode(EndLine("unknown", at_s=record.wall_s))
-
-
-def _compact(result: Result) -> Result:
-    kept = {name: getattr(result, name) for name in _KEPT}
-    return Result(**kept, case=result.case if result.case != result.unit else "")

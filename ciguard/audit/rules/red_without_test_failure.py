@@ -18,7 +18,6 @@ from ciguard.audit.repository_runs import (
     PastRun,
     RepositoryRuns,
     red_cause,
-    run_evidence,
 )
 from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.text import count_of
@@ -64,5 +63,5 @@ def sentence(facts: Mapping[str, Any]) -> str:
 def _evidence(red: Sequence[tuple[PastRun, Cause]]) -> tuple[Evidence, ...]:
     """Return the newest of these red runs for each cause, then the newest other ones."""
     by_cause = {cause: run for run, cause in reversed(red)}
-    runs = dict.fromkeys([*by_cause.values(), *(run for run, _ in red)])
-    return run_evidence(list(runs)[:MAX_EVIDENCE])
+    runs = [*dict.fromkeys([*by_cause.values(), *(run for run, _ in red)])]
+    return tuple(Evidence(f"run {run.id}", run.url) for run in runs[:MAX_EVIDENCE])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import IO, Any, Final, Literal, NamedTuple
+from typing import IO, Final, Literal, NamedTuple
 
 from ciguard.codec.results.base import truncate_message, xml_root
 from ciguard.codec.results.xmlstream import MutableResult, XmlReader, seconds
@@ -237,7 +237,10 @@ class _Reading(XmlReader):
         if self.tries:
             result.try_number = len(self.tries) + 1
         result.__class__ = Result
-        self.add_tries(result)
+        if result.outcome not in BAD_OUTCOMES:  # the tries of a failed case are one result
+            for number, words in enumerate(self.tries, 1):
+                self.found_results.append(replace(result, **words, try_number=number, wall_s=None))
+        self.tries = []
         self.found_results.append(result)
 
     def check_skip(self, case: dict[str, str]) -> None:
@@ -262,13 +265,6 @@ class _Reading(XmlReader):
                 raise InputError(what, where=self.position(), fix=f"there are: {known}")
             outcomes.append(_STATUS_OUTCOMES[word.strip().lower()])
         return max(outcomes, key=_BY_SEVERITY.index)
-
-    def add_tries(self, final: Any) -> None:
-        """Report the tries of a case that passed in the end; a failed case is one result."""
-        if final.outcome not in BAD_OUTCOMES:
-            for number, words in enumerate(self.tries, 1):
-                self.found_results.append(replace(final, **words, try_number=number, wall_s=None))
-        self.tries = []
 
     def check_counters(self, suite: _Suite) -> None:
         """Set the file incomplete if a suite counts more than it holds, or cases never ran."""

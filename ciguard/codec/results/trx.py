@@ -176,10 +176,13 @@ class _Reading(XmlReader):
     def end(self, tag: str) -> None:
         if tag == self.text_element:
             self.end_text()
+            text = self.text.strip()
             if self.open:
                 self.open[-1].texts.setdefault(tag, self.text)
-            else:
-                self.run_message(self.text.strip())
+            elif _ABORTED.search(text):
+                self.aborted = self.aborted or text
+            elif self.run_info == "Error" and not _FAILED_LINE.match(text):
+                self.error = self.error or text
         elif _is_result(tag):
             if self.open:
                 self.finish_case(self.open.pop())
@@ -188,13 +191,6 @@ class _Reading(XmlReader):
         elif tag == _ROOT:
             self.check_counters()
             self.outside = True
-
-    def run_message(self, text: str) -> None:
-        """Keep a message of an incomplete run, or an error that no failed case explains."""
-        if _ABORTED.search(text):
-            self.aborted = self.aborted or text
-        elif self.run_info == "Error" and not _FAILED_LINE.match(text):
-            self.error = self.error or text
 
     def finish_case(self, case: _OpenCase) -> None:
         """Report a result at its end, unless it is the sum of its inner results."""

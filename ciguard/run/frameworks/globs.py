@@ -34,9 +34,6 @@ def matches(parts: Sequence[str], pattern: Sequence[str], *, below: bool = False
     if pattern[0] == "**":
         is_deeper = not parts[0].startswith(".") and matches(parts[1:], pattern, below=below)
         return is_deeper or matches(parts, pattern[1:], below=below)
-    return _fits(parts[0], pattern[0]) and matches(parts[1:], pattern[1:], below=below)
-
-
-def _fits(part: str, pattern: str) -> bool:
-    hidden = part.startswith(".") and not pattern.startswith(".")
-    return not hidden and fnmatch.fnmatchcase(part, pattern)
+    is_hidden = parts[0].startswith(".") and not pattern[0].startswith(".")
+    fits = not is_hidden and fnmatch.fnmatchcase(parts[0], pattern[0])
+    return fits and matches(parts[1:], pattern[1:], below=below)

@@ -385,14 +385,11 @@ def describe_culprit(
     if culprit.peak_lower_bytes is not None and culprit.ending in ("memory_guard", "out_of_memory"):
         text += f", its process had {size(culprit.peak_lower_bytes)}"
     if stacks:
-        text += f"\n{_stack_of_unit(stacks, culprit.unit)[:OUTPUT_CHARACTERS]}"
+        # The process that runs the unit may be a worker of xdist.
+        line = f" in {culprit.unit.rpartition('::')[2].partition('[')[0]}\n"
+        own = next((stack for stack in stacks if line in f"{stack}\n"), stacks[0])
+        text += f"\n{own[:OUTPUT_CHARACTERS]}"
     return text
-
-
-def _stack_of_unit(stacks: Sequence[str], unit: str) -> str:
-    """Return the stacks of the process that runs the unit, which may be a worker of xdist."""
-    name = unit.rpartition("::")[2].partition("[")[0]
-    return next((stack for stack in stacks if f" in {name}\n" in f"{stack}\n"), stacks[0])
 
 
 def describe_missing(

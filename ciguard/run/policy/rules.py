@@ -208,13 +208,9 @@ def _claim(state: State, now_s: float) -> Action | None:
             return None
         ready_s = min(_left_s(state, running, now_s) for running in ending)
     reason = Reason("next_block", {"ready_s": ready_s} if ready_s else {})
-    return Claim(reason, ready_s, _done_s(state), state.remaining_s(now_s))
-
-
-def _done_s(state: State) -> float:
-    """Return the predicted time of the units that are over, divided by the leg's processes."""
     finished = set(state.tries).union(*(running.finished for running in state.running.values()))
-    return sum(state.units[unit].wall_s for unit in finished) / state.processes
+    done_s = sum(state.units[unit].wall_s for unit in finished) / state.processes
+    return Claim(reason, ready_s, done_s, state.remaining_s(now_s))
 
 
 def _left_s(state: State, running: ProcessState, now_s: float) -> float:

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Final, Mapping, Sequence
+from typing import Final, Mapping, Sequence
 
 from ciguard.run.platforms.base import NOT_STARTED, ExitInfo, TestedProcess
 from ciguard.run.process import reaper
@@ -150,19 +150,17 @@ class SupervisedProcess(TestedProcess):
             return
         *lines, self._status_buffer = (self._status_buffer + piece).split(b"\n")
         for line in lines:
-            self._handle_status(json.loads(line))
-
-    def _handle_status(self, status_message: Mapping[str, Any]) -> None:
-        if "started" in status_message:
-            self.pid = status_message["started"]
-            if not status_message["subreaper"]:
-                self.limitation = (
-                    "a subreaper (needs Linux and ctypes): daemons of a test may outlive it"
-                )
-        elif "error" in status_message:
-            self.ended = ExitInfo(NOT_STARTED, error=status_message["error"])
-        else:
-            self.ended = ExitInfo(**status_message)
+            message = json.loads(line)
+            if "started" in message:
+                self.pid = message["started"]
+                if not message["subreaper"]:
+                    self.limitation = (
+                        "a subreaper (needs Linux and ctypes): daemons of a test may outlive it"
+                    )
+            elif "error" in message:
+                self.ended = ExitInfo(NOT_STARTED, error=message["error"])
+            else:
+                self.ended = ExitInfo(**message)
 
     def _reaper_lost(self) -> None:
         """End the tree of a reaper that was killed."""
@@ -190,16 +188,12 @@ class SupervisedProcess(TestedProcess):
             self._reaper.kill()  # `poll` ends the tree then
         else:
             self._send(name)
-            self._continue_reaper()
-
-    def _continue_reaper(self) -> None:
-        # A test may have stopped its reaper (SIGSTOP).
-        self._reaper.send_signal(signal.SIGCONT)
+            self._reaper.send_signal(signal.SIGCONT)  # a test may have stopped it
 
     def close(self) -> None:
         self._control.close()
         if self.ended is None:
-            self._continue_reaper()
+            self._reaper.send_signal(signal.SIGCONT)  # a test may have stopped it
         else:
             self._reaper.kill()  # it has reported all; a wait for its exit would delay the leg
         try:
