@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence
+from typing import Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
@@ -39,9 +39,11 @@ from ciguard.run.frameworks.id_limit import multiline
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
+from ciguard.run.platforms.base import Headroom, MachineMemory, Platform
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.policy.guard_rail import memory_thresholds
+from ciguard.run.policy.leg_verdict import LegVerdict
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
 from ciguard.run.resume import (
@@ -61,10 +63,6 @@ from ciguard.run.selection import (
 )
 from ciguard.run.supervisor import LegSpec, Supervisor
 from ciguard.text import unit_name
-
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Headroom, MachineMemory, Platform
-    from ciguard.run.policy.leg_verdict import LegVerdict
 
 PLAN_FILE = "plan.json"
 GIT_S = 5.0  # git takes 5 ms; a broken disk must not delay the tests

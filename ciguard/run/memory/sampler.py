@@ -7,13 +7,11 @@ samples are written once a second, or after a marked change.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Mapping
+from typing import Mapping
 
 from ciguard.model import SampleLine
 from ciguard.model.record import largest_by_gpu
-
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Headroom, MemoryInstruments, Tree
+from ciguard.run.platforms.base import Headroom, MemoryInstruments, Tree
 
 # Interval of samples near a threshold: at 0.9 GB/s the guard rail then overshoots by 4-10 MB.
 CLOSE_EVERY_S = 0.02

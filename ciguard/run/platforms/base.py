@@ -8,17 +8,13 @@ overrides. A protocol has none. The rest of the leg does not depend on the syste
 from __future__ import annotations
 
 import os
+import signal
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Tuple
+from typing import ClassVar, ContextManager, Final, Mapping, Protocol, Sequence, Tuple
 
+from ciguard.errors import ExitCode
 from ciguard.model import SLOTS, EventLine, PeakLine, Result, StartLine
-
-if TYPE_CHECKING:
-    import signal
-    from typing import ContextManager, Mapping, Protocol, Sequence
-
-    from ciguard.errors import ExitCode
 
 NOT_STARTED: Final = 127  # exit code of a shell for a program that it cannot start
 
@@ -176,77 +172,77 @@ class TestedProcess(ABC):
         """Send one signal of the schedule."""
 
 
-if TYPE_CHECKING:
+class Tree(Protocol):
+    """Memory of a process tree, measured from outside."""
 
-    class Tree(Protocol):
-        """Memory of a process tree, measured from outside."""
+    def read_bytes(self, now_s: float) -> int | None:
+        """Return the size now; None if no process can be read."""
 
-        def read_bytes(self, now_s: float) -> int | None:
-            """Return the size now; None if no process can be read."""
 
-    class PeakTracker(Protocol):
-        """Peaks of the units in a tree, measured from outside.
+class PeakTracker(Protocol):
+    """Peaks of the units in a tree, measured from outside.
 
-        In each round the supervisor calls, in this order: `end`, only in the round in which the
-        process has ended; `poll`; `add_line` for each new line of the process; `take_peaks`.
+    In each round the supervisor calls, in this order: `end`, only in the round in which the
+    process has ended; `poll`; `add_line` for each new line of the process; `take_peaks`.
+    """
+
+    peak_bytes: int  # largest peak of a single process so far; 0 if nothing was measured
+
+    def poll(self, now_s: float) -> None:
+        """Measure, before new lines are read."""
+
+    def end(self, peak_bytes: int | None) -> None:
+        """Take in the end of the process, with its `ExitInfo.peak_bytes`."""
+
+    def add_line(self, line: StartLine | Result | EventLine) -> None:
+        """Take in a line of the process."""
+
+    def take_peaks(self) -> Sequence[PeakLine]:
+        """Return the peaks of the units that ended with the new lines."""
+
+
+class Platform(Protocol):
+    """One operating system: a module with these constants and functions."""
+
+    LIMITATIONS: tuple[str, ...]  # what cannot be measured or guarded on this system
+    EXIT_CODE_BY_SIGNAL: Mapping[signal.Signals, ExitCode]  # received signals that end a leg
+
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        log: str,
+        *,
+        stdin: int | None = None,
+    ) -> TestedProcess:
+        """Start a program, from the main thread only.
+
+        Args:
+            log: file that its output is appended to.
+            stdin: descriptor that the program reads from; None for empty input.
+
+        Raises:
+            OSError: no memory or no process was left for the start.
         """
 
-        peak_bytes: int  # largest peak of a single process so far; 0 if nothing was measured
+    def adopt_orphans(self) -> None:
+        """Make the leg the parent of processes that lose theirs, if the system can."""
 
-        def poll(self, now_s: float) -> None:
-            """Measure, before new lines are read."""
+    def tree(self, process: TestedProcess) -> Tree:
+        """Return the memory of a process and its descendants."""
 
-        def end(self, peak_bytes: int | None) -> None:
-            """Take in the end of the process, with its `ExitInfo.peak_bytes`."""
+    def instruments(self, environ: Mapping[str, str]) -> MemoryInstruments:
+        """Return the instruments for a leg with this environment."""
 
-        def add_line(self, line: StartLine | Result | EventLine) -> None:
-            """Take in a line of the process."""
+    def headroom(self, meminfo: str | None) -> Headroom:
+        """Return the machine's headroom; `meminfo`: file to read, None for the system's."""
 
-        def take_peaks(self) -> Sequence[PeakLine]:
-            """Return the peaks of the units that ended with the new lines."""
+    def wakeup(self) -> ContextManager[int]:
+        """Provide a descriptor that wakes `wait` when a signal arrives; -1 for none."""
 
-    class Platform(Protocol):
-        """One operating system: a module with these constants and functions."""
+    def wait(self, wakeup: int, processes: Sequence[TestedProcess], timeout_s: float) -> bool:
+        """Wait for a signal or for news of a process; return False after the timeout."""
 
-        LIMITATIONS: tuple[str, ...]  # what cannot be measured or guarded on this system
-        EXIT_CODE_BY_SIGNAL: Mapping[signal.Signals, ExitCode]  # received signals that end a leg
-
-        def start(
-            self,
-            argv: Sequence[str],
-            env: Mapping[str, str],
-            cwd: str,
-            log: str,
-            *,
-            stdin: int | None = None,
-        ) -> TestedProcess:
-            """Start a program, from the main thread only.
-
-            Args:
-                log: file that its output is appended to.
-                stdin: descriptor that the program reads from; None for empty input.
-
-            Raises:
-                OSError: no memory or no process was left for the start.
-            """
-
-        def adopt_orphans(self) -> None:
-            """Make the leg the parent of processes that lose theirs, if the system can."""
-
-        def tree(self, process: TestedProcess) -> Tree:
-            """Return the memory of a process and its descendants."""
-
-        def instruments(self, environ: Mapping[str, str]) -> MemoryInstruments:
-            """Return the instruments for a leg with this environment."""
-
-        def headroom(self, meminfo: str | None) -> Headroom:
-            """Return the machine's headroom; `meminfo`: file to read, None for the system's."""
-
-        def wakeup(self) -> ContextManager[int]:
-            """Provide a descriptor that wakes `wait` when a signal arrives; -1 for none."""
-
-        def wait(self, wakeup: int, processes: Sequence[TestedProcess], timeout_s: float) -> bool:
-            """Wait for a signal or for news of a process; return False after the timeout."""
-
-        def cpus(self) -> int | None:
-            """Return the number of processors that the leg may use."""
+    def cpus(self) -> int | None:
+        """Return the number of processors that the leg may use."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from ciguard.run.platforms.base import Platform
 
 if sys.platform == "win32":
     from ciguard.run.platforms import windows as _here
@@ -12,8 +14,5 @@ elif sys.platform == "darwin":
 else:
     # A Unix without /proc is handled here, too: nothing that it cannot read is measured.
     from ciguard.run.platforms import linux as _here
-
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Platform
 
 CURRENT: Final[Platform] = _here

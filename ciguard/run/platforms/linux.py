@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Mapping, Sequence, cast
+from typing import Final, Mapping, Sequence, cast
 
 assert sys.platform != "win32"
 
@@ -13,12 +13,9 @@ from ciguard.run.memory import peak_windows
 from ciguard.run.memory.gpus import Gpus
 from ciguard.run.memory.headroom import LinuxHeadroom
 from ciguard.run.memory.process_tree import ChildPeaks, Pressure, TreeMemory
-from ciguard.run.platforms.base import MemoryInstruments
+from ciguard.run.platforms.base import MemoryInstruments, PeakTracker, TestedProcess, Tree
 from ciguard.run.process.received_signals import EXIT_CODE_BY_SIGNAL, wait, wakeup
 from ciguard.run.process.spawn import SupervisedProcess, adopt_orphans
-
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import PeakTracker, TestedProcess, Tree
 
 __all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "adopt_orphans", "cpus", "headroom"]
 __all__ += ["instruments", "start", "tree", "wait", "wakeup"]

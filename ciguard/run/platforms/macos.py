@@ -10,17 +10,14 @@ import contextlib
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 assert sys.platform != "win32"
 
-from ciguard.run.platforms.base import Headroom, MemoryInstruments
+from ciguard.run.platforms.base import Headroom, MemoryInstruments, TestedProcess, Tree
 from ciguard.run.process import reaper
 from ciguard.run.process.received_signals import EXIT_CODE_BY_SIGNAL, wait, wakeup
 from ciguard.run.process.spawn import SupervisedProcess
-
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import TestedProcess, Tree
 
 __all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "PsTree", "adopt_orphans", "cpus"]
 __all__ += ["headroom", "instruments", "start", "tree", "wait", "wakeup"]

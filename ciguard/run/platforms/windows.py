@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence
+from typing import Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import (
@@ -56,8 +56,7 @@ assert sys.platform == "win32"
 
 import _winapi  # subprocess and multiprocessing wait with it, too
 
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Tree
+from ciguard.run.platforms.base import Tree
 
 LIMITATIONS: Final[tuple[str, ...]] = ()
 EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {

@@ -11,12 +11,10 @@ import select
 import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence
+from typing import Any, Final, Iterator, Mapping, Sequence
 
 from ciguard.errors import ExitCode
-
-if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Platform, TestedProcess
+from ciguard.run.platforms.base import Platform, TestedProcess
 
 EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
     signal.SIGINT: ExitCode.INTERRUPTED,
