@@ -159,10 +159,9 @@ def add(
     _check_event(invocation.environ)
     budget = UnpackBudget()
     all_paths = [invocation.folder / path for path in paths]
-    folders = [path for path in all_paths if local.is_directory(path) or path.suffix == ".jsonl"]
-    histories = [_read(path, facts, plan, budget) for path in all_paths if path not in folders]
+    histories = [_read(path, facts, plan, budget) for path in all_paths if not _is_record(path)]
     # All records at once: the median of a run's metric is over all its legs.
-    if folders:
+    if folders := [path for path in all_paths if _is_record(path)]:
         config = invocation.config()
         logs = process_log_reader(config)
         records = [record for path in folders for record in _read_records(path, logs)]
@@ -513,6 +512,10 @@ def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudge
             for name, content in result_members(str(path), stream.read())
         )
         return reduce(merge, histories)
+
+
+def _is_record(path: Path) -> bool:
+    return local.is_directory(path) or path.suffix == ".jsonl"
 
 
 def _read_records(path: Path, logs: ProcessLogs | None) -> tuple[Record, ...]:

@@ -208,7 +208,7 @@ def history_of(
     """
     entries = []
     records = tuple(records)
-    # Of records without a header and any readable line, nothing is known.
+    # Records without a header and any readable line count only if all records are so.
     with_content = tuple(
         record
         for record in records
@@ -440,8 +440,10 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
     ending = record.end.ending if record.end is not None else "unknown"
     shard = _shard(plan, header)
     planned: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()
-    started = {UnitKey(line.suite, line.variant, line.unit) for line in record.starts}
-    lost = (planned | started) - {line.key.unit_key for line in record.results}
+    lost: set[UnitKey] = set()
+    if ending != "completed":
+        started = {UnitKey(line.suite, line.variant, line.unit) for line in record.starts}
+        lost = (planned | started) - {line.key.unit_key for line in record.results}
     predicted = shard.predicted if shard is not None else None
     machine = machine_use(record.samples)
     cpu_s = [line.cpu_s for line in record.process_ends if line.cpu_s is not None]
@@ -471,7 +473,7 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
         plan_id=header.plan_id,
         planned=count_units(planned) if shard is not None else None,
         overheads=suite_overheads(record),
-        lost_units=() if ending == "completed" else tuple(sorted(lost)),
+        lost_units=tuple(sorted(lost)),
         conditions=dict(sorted(header.conditions.items())) or None,
     )
 
