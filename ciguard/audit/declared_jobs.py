@@ -57,7 +57,7 @@ class DeclaredJobs:
         self._by_name: dict[tuple[str, str], DeclaredJob | None] = {}
         self._by_workflow = {
             path: sorted(
-                (replace(job, workflow=path) for job in _declared(file, files, path, _MAX_DEPTH)),
+                _declared(file, files, path, _MAX_DEPTH),
                 key=lambda job: -len(_EXPRESSION.sub("", job.name)),
             )
             for path, file in files.items()

@@ -94,12 +94,10 @@ def audit_matrix(
         count = count_of(len(plan.plan.shards), "shard")
         console.err(f"plan {plan.plan.id}: {count}, written to {output}")
     if output != "-":
-        page = result, following
-        is_json = format_ == "json"
-        answer = (
-            json.dumps(as_json(*page), indent=1) if is_json else as_format(document(*page), format_)
-        )
-        console.out(answer)
+        if format_ == "json":
+            console.out(json.dumps(as_json(result, following), indent=1))
+        else:
+            console.out(as_format(document(result, following), format_))
     failed = [name for name, is_found in fail_on.items() if is_found(result)]
     if failed:
         console.err(f"ciguard audit: found {', '.join(failed)}: {headline(result)}")
@@ -162,9 +160,8 @@ def _plan_matrix(
         "common_filter": f"filter of all shards: {common}",
     }
     minutes = max(job.timeout_minutes for job in assignment.jobs.values())
-    options = PlanOptions(
-        limit=TimeLimits(minutes, minutes, 60.0 * minutes), pool_of=pool_of_suites(config, pools)
-    )
+    limit = TimeLimits(minutes, minutes, 60.0 * minutes)
+    options = PlanOptions(limit=limit, pool_of=pool_of_suites(config, pools))
     listed = replace(
         inventory(assignment.units, exclude={}, ordered=True),
         excluded=tuple(
@@ -218,9 +215,8 @@ def _keys(shards: Sequence[ShardFilter]) -> Mapping[str, str]:
 
 
 def _by_key(units: Sequence[InventoryUnit], members: int) -> Iterable[InventoryUnit]:
-    return sorted(
-        (units[position] for position in positions_in(members)), key=lambda unit: unit.key
-    )
+    listed = (units[position] for position in positions_in(members))
+    return sorted(listed, key=lambda unit: unit.key)
 
 
 def _job(shard: ShardFilter, pool_of: Mapping[str, str]) -> FixedJob:

@@ -6,13 +6,13 @@ GitHub may refuse a request or the calls may be used up: `unread` lists what is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJob, DeclaredJobs
-from ciguard.audit.rules.base import Evidence, WorkflowFile
+from ciguard.audit.rules.base import WorkflowFile
 from ciguard.errors import InputError
 from ciguard.guard.diagnosis import RUNNER_STEPS, JobEvidence, diagnose
 from ciguard.guard.log_patterns import first_match
@@ -130,11 +130,6 @@ def distinct(jobs: Sequence[Job]) -> Iterator[Job]:
         if job.started_at is None or key not in keys:
             keys.add(key)
             yield job
-
-
-def job_evidence(executions: Iterable[tuple[PastRun, Job]]) -> tuple[Evidence, ...]:
-    """Return the runs of executions of jobs as evidence, with the page of the job."""
-    return tuple(Evidence(f"run {run.id}", job.url or run.url) for run, job in executions)
 
 
 Cause = Literal[

@@ -228,9 +228,9 @@ def read_workflow(text: str, where: str, job: str = "", filter_key: str = "") ->
     commands = [words for step in steps for words in _command_words(framework, step.script)]
     if not filter_key and language is vstest and len(commands) == 1:
         # Only VSTest nests a filter in a filter.
-        template, common, common_text = _split_filter(
-            vstest.find_filter(commands[0]), f"{where}:{steps[0].line}"
-        )
+        command_filter = vstest.find_filter(commands[0])
+        at_step = f"{where}:{steps[0].line}"
+        template, common, common_text = _split_filter(command_filter, at_step)
     upload = find_result_upload(value)
     artifact = upload.artifact if upload is not None else ""
     reader = _Reader(value, name, steps, language, template, artifact)

@@ -23,15 +23,7 @@ from ciguard.config.invocation import Invocation
 from ciguard.errors import ExitCode, InputError, NothingToDo, RemoteError, UsageError
 from ciguard.git.checkout import Checkout
 from ciguard.git.commands import program
-from ciguard.github.repository_ref import (
-    REPOSITORY,
-    RepositoryRef,
-    is_enterprise_server,
-    parse_remote,
-    required_token,
-    resolve_repository,
-    token_of,
-)
+from ciguard.github import repository_ref
 from ciguard.render.formats import as_format
 from ciguard.sources import local
 from ciguard.workflow.actions_address import address_and_set_up
@@ -67,11 +59,11 @@ def audit_workflows(
         # Imported here, as below: pydantic and httpx cost 0.5 s, which an audit of files saves.
         from ciguard.audit.repository_reader import read_runs  # noqa: PLC0415
 
-        if not REPOSITORY.fullmatch(repository):
+        if not repository_ref.REPOSITORY.fullmatch(repository):
             fix = "ciguard audit OWNER/NAME, as in the address of its page"
             raise UsageError(f'expected OWNER/NAME, found "{repository:.80}"', fix=fix)
-        reference = resolve_repository(environ, repository=repository)
-        token = required_token(environ, reference.repository)
+        reference = repository_ref.resolve_repository(environ, repository=repository)
+        token = repository_ref.required_token(environ, reference.repository)
         facts = read_runs(environ, reference, token, workflow=workflow, runs=runs)
     else:
         facts, remote, prefix = read_checkout(invocation.folder, environ, workflow)
@@ -113,7 +105,7 @@ def _with_runs(
     # A job of another repository may have checked this one out; find_token judges the server.
     unnamed = dict.fromkeys(("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GH_TOKEN"), "")
     try:
-        reference = resolve_repository({**environ, **unnamed}, remote=remote)
+        reference = repository_ref.resolve_repository({**environ, **unnamed}, remote=remote)
     except UsageError as error:
         raise UsageError("the remote origin is no repository on GitHub") from error
     token = find_token(reference, environ)
@@ -165,7 +157,7 @@ def read_checkout(
     ]
     unread = tuple(file for file in read if isinstance(file, Unread))
     files = tuple(file for file in read if not isinstance(file, Unread))
-    name = (parse_remote(remote) or ("", root.name))[1]
+    name = (repository_ref.parse_remote(remote) or ("", root.name))[1]
     facts = RepositoryRuns(name, "", "", files, test_workflows(files), unread=unread)
     return facts, remote, prefix
 
@@ -178,7 +170,7 @@ def _without_tokens(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in TOKENS}
 
 
-def find_token(reference: RepositoryRef, environ: Mapping[str, str]) -> str:
+def find_token(reference: repository_ref.RepositoryRef, environ: Mapping[str, str]) -> str:
     """Return a token for the server of a repository: of the environment, else of `gh`; else "".
 
     A checkout decides its remote. So the token of the environment goes only to the server that the
@@ -188,7 +180,8 @@ def find_token(reference: RepositoryRef, environ: Mapping[str, str]) -> str:
     is_named = bool(environ.get("GITHUB_SERVER_URL"))
     if not is_named and not server.startswith("https://"):
         return ""
-    token = token_of(environ) if is_named or not is_enterprise_server(server) else ""
+    is_trusted = is_named or not repository_ref.is_enterprise_server(server)
+    token = repository_ref.token_of(environ) if is_trusted else ""
     if token:
         return token
     words = ("auth", "token", "--hostname", urlsplit(server).hostname or "")

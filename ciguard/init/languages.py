@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
@@ -19,7 +19,7 @@ from typing import Final
 from ciguard.errors import InputError
 from ciguard.init.toolchains import TOP, Environment
 from ciguard.workflow.job_templates import ACTIONS, quoted
-from ciguard.workflow.test_commands import NODE_RUNNER
+from ciguard.workflow.test_commands import NODE_RUNNER, package_scripts
 
 _Call = tuple[tuple[str, ...], Mapping[str, str]]  # arguments after the program, variables
 
@@ -299,15 +299,10 @@ def framework_call(text: str, program: Sequence[str]) -> _Call:
     return (), {}
 
 
-def _test_scripts(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (name, script): `test` first, then `test:unit` and the like in the file's order."""
-    try:
-        scripts = json.loads(text).get("scripts", {})
-        names = [name for name in scripts if name.startswith("test")]
-    except (ValueError, RecursionError, AttributeError, TypeError):
-        return
-    for name in sorted(names, key=lambda name: name != "test"):
-        yield name, str(scripts[name])
+def _test_scripts(text: str) -> list[tuple[str, str]]:
+    """Return (name, script): `test` first, then `test:unit` and the like in the file's order."""
+    scripts = [item for item in package_scripts(text).items() if item[0].startswith("test")]
+    return sorted(scripts, key=lambda item: item[0] != "test")
 
 
 def _call(part: str, program: Sequence[str]) -> _Call | None:

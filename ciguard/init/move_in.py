@@ -342,9 +342,8 @@ def read_workflow(folder: Path, path: str) -> str:
     try:
         return local.read(target).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"not UTF-8: {error.reason}", where=path, fix="save it as UTF-8"
-        ) from error
+        what = f"not UTF-8: {error.reason}"
+        raise InputError(what, where=path, fix="save it as UTF-8") from error
 
 
 def read_workflows(folder: Path) -> Iterator[tuple[str, Any]]:
@@ -407,9 +406,8 @@ def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str
     )
     table = () if "suite" in config.model_fields_set or not framework else (new.suite,)
     comments = "".join(f"# {note}\n" for note in notes)
-    return comments + "\n\n".join(
-        filter(str.strip, (*table, new.plan, new.test, new.coverage, new.report, new.history))
-    )
+    parts = (*table, new.plan, new.test, new.coverage, new.report, new.history)
+    return comments + "\n\n".join(filter(str.strip, parts))
 
 
 def job_framework(
@@ -453,9 +451,8 @@ def job_framework(
         suites = suggest_languages(files, texts, adapters, lambda _: None)[0].suites
         names = list(dict.fromkeys(suite.framework for suite in suites))
         if not names and command.framework in NODE_SCRIPTS:
-            projects = first_of(
-                [f"{at}: {of}" for at, of in other_projects(tracked, texts).items()]
-            )
+            others = [f"{at}: {of}" for at, of in other_projects(tracked, texts).items()]
+            projects = first_of(others)
             what = f"ciguard has no adapter for what {shorten(command.words)} starts ({projects})"
             raise NotMovable(what, where=job.where, fix=COMMAND_FIX)
         names = names or list(adapters)

@@ -13,6 +13,7 @@ from typing import Final
 from ciguard.errors import InputError
 from ciguard.init.toolchains import declares_tests, project_table, uses_poetry, uses_uv
 from ciguard.run.frameworks.base import Framework
+from ciguard.text import name_some
 from ciguard.workflow.job_templates import quoted
 
 
@@ -102,8 +103,7 @@ def no_suite(
 
 def first_of(names: Sequence[str]) -> str:
     """Join the first names, with the number of the others."""
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(names[:MAX_NAMED]) + more
+    return name_some(names, str, MAX_NAMED)
 
 
 def is_bun_project(folder: str, files: Collection[str]) -> bool:

@@ -80,9 +80,8 @@ def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
     for rule in (rule for rule in RULE.finditer(makefile) if rule[1] in called):
         head, *lines = rule[0].replace("\\\n", " ").replace("\t@", "\t").splitlines()
         texts = {text.strip(): [*split_commands(text)] for text in lines}
-        what = (
-            "" if plain in texts.values() else f"no line of {rule[1]} has only {' '.join(*plain)}"
-        )
+        what = f"no line of {rule[1]} has only {' '.join(*plain)}"
+        what = "" if plain in texts.values() else what
         if export := _EXPORT.search(makefile):
             what = f"{program} would not get {export[0]}"
         if what:

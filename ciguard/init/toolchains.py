@@ -190,9 +190,8 @@ def pip_arguments(texts: Mapping[str, str], framework: str) -> list[str]:
     At most one extra and one group. The framework may repeat a requirement of an extra; beside
     files with hashes, pip refuses it.
     """
-    extra = next(
-        iter(_test_groups(project_table(texts, "project", "optional-dependencies"), framework)), ""
-    )
+    extras = project_table(texts, "project", "optional-dependencies")
+    extra = next(iter(_test_groups(extras, framework)), "")
     group = next(iter(_test_groups(project_table(texts, "dependency-groups"), framework)), "")
     arguments: list[str] = []
     if "project" in project_table(texts) or "setup.py" in texts:
@@ -208,13 +207,11 @@ def pip_arguments(texts: Mapping[str, str], framework: str) -> list[str]:
 
 def declares_tests(texts: Mapping[str, str], framework: str) -> bool:
     """Return whether pip finds the requirements of the tests: an extra, a group or a file."""
+    extras = project_table(texts, "project", "optional-dependencies")
     groups = project_table(texts, "dependency-groups")
     files = [name for name in texts if is_requirement_file(name)]
     return (
-        bool(
-            _test_groups(project_table(texts, "project", "optional-dependencies"), framework)
-            or _test_groups(groups, framework)
-        )
+        bool(_test_groups(extras, framework) or _test_groups(groups, framework))
         or any(_names(texts[name], framework) for name in files)
         or any(word in re.split(r"[/._-]", name) for name in files for word in TEST_GROUPS)
     )

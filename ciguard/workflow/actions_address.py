@@ -65,9 +65,8 @@ def address_and_set_up(folder: Path, environ: Mapping[str, str]) -> tuple[str, s
     configured = ""
     with contextlib.suppress(OSError, ValueError, RecursionError):  # `init` reports them
         is_own = (folder / _FILE).is_file()
-        content = tomllib.loads(
-            (folder / (_FILE if is_own else "pyproject.toml")).read_text("utf-8")
-        )
+        file = folder / (_FILE if is_own else "pyproject.toml")
+        content = tomllib.loads(file.read_text("utf-8"))
         configured = get(content if is_own else get(content.get("tool"), "ciguard"), "actions")
     address = known_address(environ.get("CIGUARD_ACTIONS") or str(configured or ""))
     if address:

@@ -65,9 +65,8 @@ def take_axis(text: str, name: str, where: str = _WHERE) -> tuple[str, int]:
     axis = _find(matrix, name) if isinstance(matrix, Mapping) and name not in _LISTS else None
     values = matrix[axis] if axis is not None else None
     if not isinstance(values, list) or not values:
-        raise InputError(
-            f"no axis {name!r} to take", where=where, fix="name an axis with its values"
-        )
+        fix = "name an axis with its values"
+        raise InputError(f"no axis {name!r} to take", where=where, fix=fix)
     for kind in sorted(_LISTS):
         if any(_find(_entry(item, where, kind), name) for item in _list(matrix, kind, where)):
             what = f"{kind} names {name!r}: its values are not alike"
@@ -189,18 +188,14 @@ def texts_of(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _matches(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _matches(value: Any, wanted: Any) -> bool:
     """Return whether each scalar of `wanted`, at any depth, equals the scalar at the same path."""
-    return all(_holds(_get(values, name), value) for name, value in wanted.items())
-
-
-def _holds(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
-        return all(_holds(_get(value, name), item) for name, item in wanted.items())
+        return all(_matches(_get(value, name), item) for name, item in wanted.items())
     if isinstance(wanted, list):
         items = value if isinstance(value, list) else []
         return all(
-            _holds(items[index] if index < len(items) else None, item)
+            _matches(items[index] if index < len(items) else None, item)
             for index, item in enumerate(wanted)
         )
     return _equal(value, wanted)

@@ -411,9 +411,8 @@ def _framework(words: Sequence[str]) -> str | None:
     if program in {"yarn", "pnpm"} and (package := _framework(arguments)) is not None:
         return package
     if program in TASK_RUNNERS and _has_test_task(program, arguments):
-        return {"npm": "npm", "yarn": "yarn", "pnpm": "pnpm", "bun": "bun run"}.get(
-            program, UNKNOWN
-        )
+        scripts = {"npm": "npm", "yarn": "yarn", "pnpm": "pnpm", "bun": "bun run"}
+        return scripts.get(program, UNKNOWN)
     if NODE_RUNNER.match(" ".join((program, *arguments))):
         return "node --test"
     if program in SHELLS:
@@ -458,9 +457,7 @@ def _shell_framework(arguments: Sequence[str]) -> str | None:
     """Return the framework of the arguments of `bash`: `-c "commands"`, or a script."""
     for position, word in enumerate(arguments):
         if word.startswith("-") and word.endswith("c") and not word.startswith("--"):
-            inner = (
-                find_test_commands(arguments[position + 1]) if position + 1 < len(arguments) else ()
-            )
+            inner = find_test_commands("".join(arguments[position + 1 : position + 2]))
             return inner[0].framework if inner else None
         if not word.startswith("-"):
             return UNKNOWN if _is_test_script(word) else None

@@ -6,10 +6,11 @@ To add a language, write its module and its line in `LANGUAGES`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import reduce
 from typing import Final, Protocol
 
 from ciguard.audit.filters import pytest_selection, vstest
-from ciguard.audit.filters.expression import Expression, Selection, Term, TestSet, select
+from ciguard.audit.filters.expression import And, Expression, Not, Or, Selection, Term, TestSet
 
 
 class FilterLanguage(Protocol):
@@ -51,5 +52,18 @@ class Evaluator:
     def select(
         self, expression: Expression, lookup: Callable[[Term], Selection] | None = None
     ) -> Selection:
-        """Return the tests that an expression selects; `lookup` overrides the sets of terms."""
-        return select(expression, self.tests.everything, lookup or self.term)
+        """Return the tests that an expression selects; `lookup` overrides the sets of terms.
+
+        O(terms), each with a few set operations.
+        """
+        match expression:
+            case Term():
+                return (lookup or self.term)(expression)
+            case Not(part):
+                return self.select(part, lookup).complement(self.tests.everything)
+            case And(parts):
+                selections = (self.select(part, lookup) for part in parts)
+                return reduce(Selection.intersect, selections, self.everything)
+            case Or(parts):
+                selections = (self.select(part, lookup) for part in parts)
+                return reduce(Selection.unite, selections, Selection(0, 0))

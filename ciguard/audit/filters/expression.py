@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -87,23 +87,6 @@ class Not:
 
 
 Expression = Term | And | Or | Not
-
-
-def select(
-    expression: Expression, everything: int, lookup: Callable[[Term], Selection]
-) -> Selection:
-    """Return the tests that an expression selects. O(terms), each with a few set operations."""
-    match expression:
-        case Term():
-            return lookup(expression)
-        case Not(part):
-            return select(part, everything, lookup).complement(everything)
-        case And(parts):
-            selections = (select(part, everything, lookup) for part in parts)
-            return reduce(Selection.intersect, selections, Selection(everything, everything))
-        case Or(parts):
-            selections = (select(part, everything, lookup) for part in parts)
-            return reduce(Selection.unite, selections, Selection(0, 0))
 
 
 def terms(expression: Expression) -> Iterator[Term]:

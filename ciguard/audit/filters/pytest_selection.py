@@ -115,9 +115,8 @@ def _arguments(text: str) -> Iterator[tuple[str, Word]]:
         if not word.text.startswith("-"):
             yield "path", word
         elif kind is not None:
-            attached = (
-                value if equals and option in _SELECTING else word.text[len(short or option) :]
-            )
+            is_long = equals and option in _SELECTING
+            attached = value if is_long else word.text[len(short or option) :]
             if attached:
                 yield kind, word._replace(text=attached)
             else:
@@ -158,9 +157,8 @@ class _Parser(ExpressionParser):
         if token == "not":
             return Not(self.operand(depth + 1))
         if token in ("", "and", "or", ")"):
-            raise self.problem(
-                f"a name is missing before {token!r}" if token else "a name is missing"
-            )
+            before = f" before {token!r}" if token else ""
+            raise self.problem(f"a name is missing{before}")
         argument, is_label = Argument(self._kind, token), self._kind == "mark"
         return Term(argument, self._word.start, self._word.end, is_label=is_label)
 

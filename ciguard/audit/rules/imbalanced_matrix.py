@@ -41,11 +41,8 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
     """Yield a finding for each imbalanced matrix and kind of runner."""
     declared = DeclaredJobs(repository.workflows)
     for workflow in repository.test_workflows:
-        groups: defaultdict[tuple[DeclaredJob, tuple[str, ...]], list[MatrixJob]] = defaultdict(
-            list
-        )
-        jobs = repository.jobs_by_name(workflow)
-        for name, executions in jobs.items():
+        groups: dict[tuple[DeclaredJob, tuple[str, ...]], list[MatrixJob]] = defaultdict(list)
+        for name, executions in repository.jobs_by_name(workflow).items():
             declared_job = declared.find(workflow, name)
             job_times = _leg(name, executions)
             if declared_job is not None and declared_job.has_matrix and job_times is not None:
@@ -59,9 +56,8 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
 def sentence(facts: Mapping[str, Any]) -> str:
     """Compare the longest job with the mean, and name the savings of a balance."""
     longest = f"longest {facts['longest']} {duration(facts['longest_s'])}"
-    jobs = (
-        f"{facts['ratio']:.1f} times the mean {duration(facts['mean_s'])} of {facts['jobs']} jobs"
-    )
+    mean = f"{duration(facts['mean_s'])} of {facts['jobs']} jobs"
+    jobs = f"{facts['ratio']:.1f} times the mean {mean}"
     saved = f"balance saves {duration(facts['saved_wall_s'])} of wall time at best"
     before, after = facts["billed_minutes"], facts["balanced_minutes"]
     minutes = f"billed minutes {before:,} -> {after:,}"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from ciguard.audit.declared_jobs import DeclaredJobs
-from ciguard.audit.repository_runs import RepositoryRuns, job_evidence
-from ciguard.audit.rules.base import RuleFinding
+from ciguard.audit.repository_runs import RepositoryRuns
+from ciguard.audit.rules.base import Evidence, RuleFinding
 from ciguard.guard.log_patterns import first_match
 from ciguard.model.jobs import Job
 from ciguard.text import count_of, duration
@@ -46,7 +46,8 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
                 "limit_s": limit_s,
                 "workflow": workflow,
             }
-            evidence = job_evidence(dead[:MAX_EVIDENCE])
+            shown = dead[:MAX_EVIDENCE]
+            evidence = tuple(Evidence(f"run {run.id}", job.url or run.url) for run, job in shown)
             caveat = "" if annotated else "no-annotation"
             findings.append(RuleFinding(name, evidence, facts, caveat))
     yield from sorted(findings, key=lambda finding: (-finding.facts["died"], finding.subject))
