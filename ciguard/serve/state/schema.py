@@ -10,22 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    TypeDecorator,
-    literal_column,
-)
+import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
 from ciguard.serve.state.run_key import RUN_COLUMNS
@@ -33,10 +18,10 @@ from ciguard.serve.state.run_key import RUN_COLUMNS
 _DIGITS: Final = 16  # of the digest in the substitute of a text
 
 
-class StoredText(TypeDecorator[str]):
+class StoredText(sa.TypeDecorator[str]):
     """A VARCHAR of limited length, for values that are written and values of conditions."""
 
-    impl = String
+    impl = sa.String
     cache_ok = True
 
     def __init__(self, length: int) -> None:
@@ -63,7 +48,7 @@ def storable(text: str, length: int) -> str:
 
 
 # Names of constraints are the same in both engines, so that a migration can name them.
-METADATA: Final = MetaData(
+METADATA: Final = sa.MetaData(
     naming_convention={
         "ix": "ix_%(column_0_N_label)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -73,136 +58,135 @@ METADATA: Final = MetaData(
 )
 
 
-def _run_key() -> tuple[Column[int], Column[int], Column[int]]:
+def _run_key() -> tuple[sa.Column[int], sa.Column[int], sa.Column[int]]:
     return (
-        Column("repository_id", BigInteger, nullable=False),
-        Column("run_id", BigInteger, nullable=False),
-        Column("run_attempt", Integer, nullable=False),
+        sa.Column("repository_id", sa.BigInteger, nullable=False),
+        sa.Column("run_id", sa.BigInteger, nullable=False),
+        sa.Column("run_attempt", sa.Integer, nullable=False),
     )
 
 
 # `state`: active, or removed (deleted, uninstalled, transferred): a removed repository is not
 # shown, and a week later all its data is deleted. `base_state`: waiting (for the first run of the
 # default branch), red or green, by the run of `base_run_id`.
-repository: Final = Table(
+repository: Final = sa.Table(
     "repository",
     METADATA,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("full_name", StoredText(256), nullable=False),
-    Column("is_private", Boolean, nullable=False),
-    Column("default_branch", StoredText(256), nullable=False),
-    Column("installation_id", BigInteger),
-    Column("state", StoredText(16), nullable=False),
-    Column("updated_at_ms", BigInteger, nullable=False),
-    Column("reconciled_at_ms", BigInteger),
-    Column("base_state", StoredText(16), nullable=False, server_default="waiting"),
-    Column("base_run_id", BigInteger),
-    Column("base_run_attempt", Integer),
-    Index("ix_repository_full_name", "full_name"),
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("full_name", StoredText(256), nullable=False, index=True),
+    sa.Column("is_private", sa.Boolean, nullable=False),
+    sa.Column("default_branch", StoredText(256), nullable=False),
+    sa.Column("installation_id", sa.BigInteger),
+    sa.Column("state", StoredText(16), nullable=False),
+    sa.Column("updated_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("reconciled_at_ms", sa.BigInteger),
+    sa.Column("base_state", StoredText(16), nullable=False, server_default="waiting"),
+    sa.Column("base_run_id", sa.BigInteger),
+    sa.Column("base_run_attempt", sa.Integer),
 )
 
-delivery: Final = Table(
+delivery: Final = sa.Table(
     "delivery",
     METADATA,
-    Column("id", StoredText(64), primary_key=True),
-    Column("event", StoredText(64), nullable=False),
-    Column("action", StoredText(64), nullable=False),
-    Column("repository_id", BigInteger),
-    Column("received_at_ms", BigInteger, nullable=False),
-    Index("ix_delivery_received_at_ms", "received_at_ms"),
+    sa.Column("id", StoredText(64), primary_key=True),
+    sa.Column("event", StoredText(64), nullable=False),
+    sa.Column("action", StoredText(64), nullable=False),
+    sa.Column("repository_id", sa.BigInteger),
+    sa.Column("received_at_ms", sa.BigInteger, nullable=False, index=True),
 )
 
 # The work list: completed run attempts without a verdict. `state`: waiting, running, done, dead.
 # Runs of one `lane` are judged one at a time: a lane is a branch of a workflow.
-work: Final = Table(
+work: Final = sa.Table(
     "work",
     METADATA,
     *_run_key(),
-    Column("lane", StoredText(512), nullable=False),
-    Column("state", StoredText(16), nullable=False),
-    Column("source", StoredText(16), nullable=False),  # `work_list.Source`
-    Column("tries", Integer, nullable=False),
-    Column("due_at_ms", BigInteger, nullable=False),
-    Column("added_at_ms", BigInteger, nullable=False),
-    Column("finished_at_ms", BigInteger),
-    Column("problem", StoredText(4000), nullable=False),  # of the last try; "" for none
-    PrimaryKeyConstraint(*RUN_COLUMNS),
-    Index("ix_work_state_due_at_ms", "state", "due_at_ms"),
-    Index("ix_work_lane_state_run_id", "lane", "state", "run_id"),
+    sa.Column("lane", StoredText(512), nullable=False),
+    sa.Column("state", StoredText(16), nullable=False),
+    sa.Column("source", StoredText(16), nullable=False),  # `work_list.Source`
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("due_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("added_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("finished_at_ms", sa.BigInteger),
+    sa.Column("problem", StoredText(4000), nullable=False),  # of the last try; "" for none
+    sa.PrimaryKeyConstraint(*RUN_COLUMNS),
+    sa.Index("ix_work_state_due_at_ms", "state", "due_at_ms"),
+    sa.Index("ix_work_lane_state_run_id", "lane", "state", "run_id"),
 )
 
 # The repositories that GitHub refuses: their work waits until `until_ms`.
-pause: Final = Table(
+pause: Final = sa.Table(
     "pause",
     METADATA,
-    Column("repository_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("problem", StoredText(4000), nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
-    Column("until_ms", BigInteger, nullable=False),
+    sa.Column("repository_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("problem", StoredText(4000), nullable=False),
+    sa.Column("since_ms", sa.BigInteger, nullable=False),
+    sa.Column("until_ms", sa.BigInteger, nullable=False),
 )
 
 # Messages of `notices.py`.
-notice: Final = Table(
+notice: Final = sa.Table(
     "notice",
     METADATA,
     *_run_key(),
-    Column("owner", StoredText(256), nullable=False),
-    Column("event", StoredText(16), nullable=False),
-    Column("workflow", StoredText(256), nullable=False),
-    Column("route", StoredText(64), nullable=False),
-    Column("content", JSON, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("state", StoredText(16), nullable=False),
-    Column("due_at_ms", BigInteger, nullable=False),  # in the past: when the state was reached
-    PrimaryKeyConstraint(*RUN_COLUMNS, "owner"),
-    Index("ix_notice_state_due_at_ms", "state", "due_at_ms"),
+    sa.Column("owner", StoredText(256), nullable=False),
+    sa.Column("event", StoredText(16), nullable=False),
+    sa.Column("workflow", StoredText(256), nullable=False),
+    sa.Column("route", StoredText(64), nullable=False),
+    sa.Column("content", sa.JSON, nullable=False),
+    sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("state", StoredText(16), nullable=False),
+    # In the past: when the state was reached.
+    sa.Column("due_at_ms", sa.BigInteger, nullable=False),
+    sa.PrimaryKeyConstraint(*RUN_COLUMNS, "owner"),
+    sa.Index("ix_notice_state_due_at_ms", "state", "due_at_ms"),
 )
 
 # A lease is a row: a condition over rows of `work` would admit two workers at once.
-lane: Final = Table(
+lane: Final = sa.Table(
     "lane",
     METADATA,
-    Column("key", StoredText(512), primary_key=True),
-    Column("worker", StoredText(128), nullable=False),
-    Column("until_ms", BigInteger, nullable=False),
+    sa.Column("key", StoredText(512), primary_key=True),
+    sa.Column("worker", StoredText(128), nullable=False),
+    sa.Column("until_ms", sa.BigInteger, nullable=False),
 )
 
 # A row for each judged attempt. `verdict`: passed, failed, incomplete, not_evaluated, foreign (the
 # run has no plan of ciguard). `answer` is the name of the object with verdict and comparison.
 # `facts` are those of `work/run_summary.py`; NULL in rows of a ciguard before this column.
-run: Final = Table(
+run: Final = sa.Table(
     "run",
     METADATA,
     *_run_key(),
-    Column("workflow", StoredText(256), nullable=False),
-    Column("event", StoredText(64), nullable=False),
-    Column("branch", StoredText(256), nullable=False),
-    Column("head_sha", StoredText(64), nullable=False),
-    Column("pull_request", Integer),
-    Column("is_base_branch", Boolean, nullable=False),
-    Column("started_at_ms", BigInteger, nullable=False),
-    Column("completed_at_ms", BigInteger, nullable=False),
-    Column("judged_at_ms", BigInteger, nullable=False),
-    Column("verdict", StoredText(16), nullable=False),
-    Column("comparison", StoredText(32), nullable=False),  # worse, better, ...; "" for none
-    Column("headline", StoredText(4000), nullable=False),
-    Column("exit_code", Integer, nullable=False),
-    Column("planned", Integer, nullable=False),
-    Column("missing", Integer, nullable=False),
-    Column("makespan_s", Float),
-    Column("bound_s", Float),
-    Column("price_usd", Float),
-    Column("answer", StoredText(256), nullable=False),  # name of the object; "" for none
-    Column("facts", JSON(none_as_null=True)),
-    PrimaryKeyConstraint(*RUN_COLUMNS),
-    Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
+    sa.Column("workflow", StoredText(256), nullable=False),
+    sa.Column("event", StoredText(64), nullable=False),
+    sa.Column("branch", StoredText(256), nullable=False),
+    sa.Column("head_sha", StoredText(64), nullable=False),
+    sa.Column("pull_request", sa.Integer),
+    sa.Column("is_base_branch", sa.Boolean, nullable=False),
+    sa.Column("started_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("completed_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("judged_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("verdict", StoredText(16), nullable=False),
+    sa.Column("comparison", StoredText(32), nullable=False),  # worse, better, ...; "" for none
+    sa.Column("headline", StoredText(4000), nullable=False),
+    sa.Column("exit_code", sa.Integer, nullable=False),
+    sa.Column("planned", sa.Integer, nullable=False),
+    sa.Column("missing", sa.Integer, nullable=False),
+    sa.Column("makespan_s", sa.Float),
+    sa.Column("bound_s", sa.Float),
+    sa.Column("price_usd", sa.Float),
+    sa.Column("answer", StoredText(256), nullable=False),  # name of the object; "" for none
+    sa.Column("facts", sa.JSON(none_as_null=True)),
+    sa.PrimaryKeyConstraint(*RUN_COLUMNS),
+    sa.Index("ix_run_repository_id_completed_at_ms", "repository_id", "completed_at_ms"),
 )
 
 # A repository may have a hundred runs of other workflows for each planned run. SQLite uses the
 # index only if the condition of a query is written as in the index, without a parameter, and the
 # index has the whole order.
-IS_PLANNED: Final = run.c.verdict != literal_column("'foreign'")
-PLANNED_RUNS: Final = Index(
+IS_PLANNED: Final = run.c.verdict != sa.literal_column("'foreign'")
+PLANNED_RUNS: Final = sa.Index(
     "ix_run_planned",
     run.c.repository_id,
     run.c.completed_at_ms,
@@ -213,148 +197,147 @@ PLANNED_RUNS: Final = Index(
 )
 
 # The cells of a run, one for each suite and variant, as the page of a repository shows them.
-run_suite: Final = Table(
+run_suite: Final = sa.Table(
     "run_suite",
     METADATA,
     *_run_key(),
-    Column("suite", StoredText(256), nullable=False),
-    Column("variant", StoredText(256), nullable=False),
-    Column("planned", Integer, nullable=False),
-    Column("missing", Integer, nullable=False),
-    Column("counts", JSON, nullable=False),  # outcome -> cases
-    Column("wall_s", Float),
-    Column("peak_bytes", BigInteger),
-    Column("budget_bytes", BigInteger),
-    PrimaryKeyConstraint(*RUN_COLUMNS, "suite", "variant"),
-    ForeignKeyConstraint(RUN_COLUMNS, [f"run.{name}" for name in RUN_COLUMNS], ondelete="CASCADE"),
+    sa.Column("suite", StoredText(256), nullable=False),
+    sa.Column("variant", StoredText(256), nullable=False),
+    sa.Column("planned", sa.Integer, nullable=False),
+    sa.Column("missing", sa.Integer, nullable=False),
+    sa.Column("counts", sa.JSON, nullable=False),  # outcome -> cases
+    sa.Column("wall_s", sa.Float),
+    sa.Column("peak_bytes", sa.BigInteger),
+    sa.Column("budget_bytes", sa.BigInteger),
+    sa.PrimaryKeyConstraint(*RUN_COLUMNS, "suite", "variant"),
+    sa.ForeignKeyConstraint(
+        RUN_COLUMNS, [f"run.{name}" for name in RUN_COLUMNS], ondelete="CASCADE"
+    ),
 )
 
 # The manifest: the list of result files. `kind`: arrival, or the files of a pair: by_run and
 # by_test, which hold the same rows, messages, troubled and by_day. Unlisted files are deleted.
-file: Final = Table(
+file: Final = sa.Table(
     "file",
     METADATA,
-    Column("name", StoredText(256), primary_key=True),
-    Column("kind", StoredText(16), nullable=False),
-    Column("pair", StoredText(64), nullable=False),  # of a pair; "" of another
-    Column("rows", BigInteger, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("sha256", StoredText(64), nullable=False),
-    Column("added_at_ms", BigInteger, nullable=False),
-    Index("ix_file_kind_added_at_ms", "kind", "added_at_ms"),
+    sa.Column("name", StoredText(256), primary_key=True),
+    sa.Column("kind", StoredText(16), nullable=False),
+    sa.Column("pair", StoredText(64), nullable=False),  # of a pair; "" of another
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("sha256", StoredText(64), nullable=False),
+    sa.Column("added_at_ms", sa.BigInteger, nullable=False),
+    sa.Index("ix_file_kind_added_at_ms", "kind", "added_at_ms"),
 )
 
 # The runs whose rows an arrival or a pair holds (`results/manifest.py` defines the file of a pair):
 # the pages name them if a file is damaged. `digest` identifies the rows of one verdict.
-file_run: Final = Table(
+file_run: Final = sa.Table(
     "file_run",
     METADATA,
-    Column("file", StoredText(256), nullable=False),
+    sa.Column("file", StoredText(256), nullable=False),
     *_run_key(),
-    Column("rows", BigInteger, nullable=False),
-    Column("digest", StoredText(32), nullable=False),
-    PrimaryKeyConstraint("file", *RUN_COLUMNS),
-    ForeignKeyConstraint(["file"], ["file.name"], ondelete="CASCADE"),
-    Index("ix_file_run_repository_id_run_id", "repository_id", "run_id"),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("digest", StoredText(32), nullable=False),
+    sa.PrimaryKeyConstraint("file", *RUN_COLUMNS),
+    sa.ForeignKeyConstraint(["file"], ["file.name"], ondelete="CASCADE"),
+    sa.Index("ix_file_run_repository_id_run_id", "repository_id", "run_id"),
 )
 
 # Raw artifacts as GitHub gave them, stored for 30 days to restore damaged result files.
-artifact: Final = Table(
+artifact: Final = sa.Table(
     "artifact",
     METADATA,
     *_run_key(),
-    Column("name", StoredText(256), nullable=False),
-    Column("object", StoredText(256), nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("sha256", StoredText(64), nullable=False),
-    Column("stored_at_ms", BigInteger, nullable=False),
-    PrimaryKeyConstraint(*RUN_COLUMNS, "name"),
-    Index("ix_artifact_stored_at_ms", "stored_at_ms"),
+    sa.Column("name", StoredText(256), nullable=False),
+    sa.Column("object", StoredText(256), nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("sha256", StoredText(64), nullable=False),
+    sa.Column("stored_at_ms", sa.BigInteger, nullable=False, index=True),
+    sa.PrimaryKeyConstraint(*RUN_COLUMNS, "name"),
 )
 
 # The current history of a repository: each version is an object, which the row names. A writer
 # replaces the row only if `version` is still the one that it read.
-history: Final = Table(
+history: Final = sa.Table(
     "history",
     METADATA,
-    Column("repository_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("object", StoredText(256), nullable=False),
-    Column("sha256", StoredText(64), nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("updated_at_ms", BigInteger, nullable=False),
+    sa.Column("repository_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("object", StoredText(256), nullable=False),
+    sa.Column("sha256", StoredText(64), nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("updated_at_ms", sa.BigInteger, nullable=False),
 )
 
-token: Final = Table(
+token: Final = sa.Table(
     "token",
     METADATA,
-    Column("id", StoredText(16), primary_key=True),
-    Column("repository_id", BigInteger, nullable=False),
-    Column("sha256", StoredText(64), nullable=False, unique=True),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("revoked_at_ms", BigInteger),
+    sa.Column("id", StoredText(16), primary_key=True),
+    sa.Column("repository_id", sa.BigInteger, nullable=False),
+    sa.Column("sha256", StoredText(64), nullable=False, unique=True),
+    sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("revoked_at_ms", sa.BigInteger),
 )
 
 # Secret values are stored as digests only.
-session: Final = Table(
+session: Final = sa.Table(
     "session",
     METADATA,
-    Column("sha256", StoredText(64), primary_key=True),
-    Column("login", StoredText(64), nullable=False),
-    Column("visible", JSON, nullable=False),  # ids of private repositories
-    Column("visible_at_ms", BigInteger, nullable=False),
-    Column("until_ms", BigInteger, nullable=False),
-    Index("ix_session_until_ms", "until_ms"),
+    sa.Column("sha256", StoredText(64), primary_key=True),
+    sa.Column("login", StoredText(64), nullable=False),
+    sa.Column("visible", sa.JSON, nullable=False),  # ids of private repositories
+    sa.Column("visible_at_ms", sa.BigInteger, nullable=False),
+    sa.Column("until_ms", sa.BigInteger, nullable=False, index=True),
 )
 
 # A plan whose legs (jobs of the run) take blocks of one another during the run. Every claim of the
 # plan locks its row, so that two legs never get one block. `token_sha256`: of the legs' token.
-claim_plan: Final = Table(
+claim_plan: Final = sa.Table(
     "claim_plan",
     METADATA,
     *_run_key(),
-    Column("plan", StoredText(32), nullable=False),
-    Column("token_sha256", StoredText(64), nullable=False, unique=True),
-    Column("registered_at_ms", BigInteger, nullable=False),
-    PrimaryKeyConstraint(*RUN_COLUMNS, "plan"),
-    Index("ix_claim_plan_registered_at_ms", "registered_at_ms"),
+    sa.Column("plan", StoredText(32), nullable=False),
+    sa.Column("token_sha256", StoredText(64), nullable=False, unique=True),
+    sa.Column("registered_at_ms", sa.BigInteger, nullable=False, index=True),
+    sa.PrimaryKeyConstraint(*RUN_COLUMNS, "plan"),
 )
 
 _PLAN_KEY: Final = (*RUN_COLUMNS, "plan")
 
 # The progress of each leg of a plan; `block_exchange.py` defines the numbers.
-claim_leg: Final = Table(
+claim_leg: Final = sa.Table(
     "claim_leg",
     METADATA,
     *_run_key(),
-    Column("plan", StoredText(32), nullable=False),
-    Column("leg", StoredText(128), nullable=False),
-    Column("exchange", StoredText(256), nullable=False),  # the group; "group" is a word of SQL
-    Column("own_s", Float, nullable=False),
-    Column("began_at_ms", BigInteger),
-    Column("ready_at_ms", BigInteger),
-    Column("ratio", Float),
-    Column("is_alone", Boolean, nullable=False),
-    PrimaryKeyConstraint(*_PLAN_KEY, "leg"),
-    ForeignKeyConstraint(
+    sa.Column("plan", StoredText(32), nullable=False),
+    sa.Column("leg", StoredText(128), nullable=False),
+    sa.Column("exchange", StoredText(256), nullable=False),  # the group; "group" is a word of SQL
+    sa.Column("own_s", sa.Float, nullable=False),
+    sa.Column("began_at_ms", sa.BigInteger),
+    sa.Column("ready_at_ms", sa.BigInteger),
+    sa.Column("ratio", sa.Float),
+    sa.Column("is_alone", sa.Boolean, nullable=False),
+    sa.PrimaryKeyConstraint(*_PLAN_KEY, "leg"),
+    sa.ForeignKeyConstraint(
         _PLAN_KEY, [f"claim_plan.{name}" for name in _PLAN_KEY], ondelete="CASCADE"
     ),
 )
 
 # `leg`: the owner of the block by the plan; `holder`: the leg that has claimed it, "" for none.
-claim_block: Final = Table(
+claim_block: Final = sa.Table(
     "claim_block",
     METADATA,
     *_run_key(),
-    Column("plan", StoredText(32), nullable=False),
-    Column("block", StoredText(128), nullable=False),
-    Column("leg", StoredText(128), nullable=False),
-    Column("place", Integer, nullable=False),  # position among the blocks of its leg
-    Column("wall_s", Float, nullable=False),
-    Column("holder", StoredText(128), nullable=False),
-    Column("is_confirmed", Boolean, nullable=False),
-    PrimaryKeyConstraint(*_PLAN_KEY, "block"),
-    ForeignKeyConstraint(
+    sa.Column("plan", StoredText(32), nullable=False),
+    sa.Column("block", StoredText(128), nullable=False),
+    sa.Column("leg", StoredText(128), nullable=False),
+    sa.Column("place", sa.Integer, nullable=False),  # position among the blocks of its leg
+    sa.Column("wall_s", sa.Float, nullable=False),
+    sa.Column("holder", StoredText(128), nullable=False),
+    sa.Column("is_confirmed", sa.Boolean, nullable=False),
+    sa.PrimaryKeyConstraint(*_PLAN_KEY, "block"),
+    sa.ForeignKeyConstraint(
         _PLAN_KEY, [f"claim_plan.{name}" for name in _PLAN_KEY], ondelete="CASCADE"
     ),
 )
