@@ -53,10 +53,8 @@ class Delivery:
 
 
 def record(connection: Connection, deliveries: Sequence[Delivery]) -> frozenset[str]:
-    """Add new deliveries, and return their ids; an id may occur several times in `deliveries`."""
+    """Add new deliveries, at least one, and return their ids; an id may occur several times."""
     rows = {delivery.id: delivery for delivery in deliveries}
-    if not rows:
-        return frozenset()
     statement = (
         engine_insert(connection, schema.delivery)
         .values(received_at_ms=now_ms())
@@ -128,7 +126,7 @@ def _hide_repositories(connection: Connection, delivery: Delivery, payload: Webh
         case "repository", "deleted" if delivery.repository_id is not None:
             repositories.remove(connection, [delivery.repository_id])
         case "repository", "privatized" if delivery.repository_id is not None:
-            repositories.set_private(connection, delivery.repository_id, is_private=True)
+            repositories.set_private(connection, delivery.repository_id)
 
 
 def _add_work(connection: Connection, payloads: Sequence[Webhook]) -> None:
@@ -201,10 +199,8 @@ async def receive(request: Request) -> PlainTextResponse:
         what = f"the payload holds not what {event} {payload.action} is about"
         raise HTTPException(HTTPStatus.BAD_REQUEST, what)
     repository_id = payload.repository.id if payload.repository else None
-    await _store(
-        request.app.state.delivery_writer,
-        Received(Delivery(delivery_id, event, payload.action, repository_id), payload),
-    )
+    received = Received(Delivery(delivery_id, event, payload.action, repository_id), payload)
+    await _store(request.app.state.delivery_writer, received)
     return _accepted("accepted")
 
 

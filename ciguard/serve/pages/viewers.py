@@ -18,8 +18,8 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
+import sqlalchemy as sa
 from pydantic import SecretStr
-from sqlalchemy import ColumnElement
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -28,7 +28,7 @@ from ciguard.serve.oauth import private_repositories
 from ciguard.serve.pages import cookies
 from ciguard.serve.service import Service
 from ciguard.serve.settings import LOOPBACK, Settings
-from ciguard.serve.state import repositories, sessions, tokens
+from ciguard.serve.state import repositories, schema, sessions, tokens
 from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.sessions import Session
 
@@ -71,9 +71,11 @@ class Viewer:
         return not repository.is_private or self.sees_all or repository.id in self.visible
 
     @property
-    def are_visible(self) -> ColumnElement[bool]:
+    def are_visible(self) -> sa.ColumnElement[bool]:
         """Return the same rule as a condition for rows, without removed repositories."""
-        return repositories.are_visible(self.sees_all, self.visible)
+        column = schema.repository.c
+        may_see = column.is_private.is_(False) | column.id.in_(self.visible)
+        return repositories.ARE_ACTIVE & (sa.true() if self.sees_all else may_see)
 
 
 def find_viewer(request: Request, service: Service) -> Viewer:

@@ -27,9 +27,8 @@ def acquire(connection: Connection, key: str, worker: str, lease_s: float = LEAS
     Args:
         worker: unique name of a worker, which leases one lane at a time.
     """
-    statement = engine_insert(connection, schema.lane).values(
-        key=key, worker=worker, until_ms=after_ms(lease_s)
-    )
+    values = {"key": key, "worker": worker, "until_ms": after_ms(lease_s)}
+    statement = engine_insert(connection, schema.lane).values(values)
     statement = statement.on_conflict_do_update(
         index_elements=[_LANE.key],
         set_={"worker": statement.excluded.worker, "until_ms": statement.excluded.until_ms},

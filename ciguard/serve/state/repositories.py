@@ -55,16 +55,10 @@ def upsert(connection: Connection, repositories: Sequence[Repository]) -> None:
     statement = engine_insert(connection, schema.repository)
     new = statement.excluded
     branch = sa.func.coalesce(sa.func.nullif(new.default_branch, ""), _REPOSITORY.default_branch)
+    changed = ("full_name", "is_private", "installation_id", "state", "updated_at_ms")
     statement = statement.values(updated_at_ms=now_ms()).on_conflict_do_update(
         index_elements=[_REPOSITORY.id],
-        set_={
-            "full_name": new.full_name,
-            "is_private": new.is_private,
-            "default_branch": branch,
-            "installation_id": new.installation_id,
-            "state": new.state,
-            "updated_at_ms": new.updated_at_ms,
-        },
+        set_={"default_branch": branch, **{name: new[name] for name in changed}},
     )
     connection.execute(statement, _values(repositories))
 
@@ -77,17 +71,19 @@ def add_unknown(connection: Connection, repositories: Sequence[Repository]) -> N
     connection.execute(statement.on_conflict_do_nothing(), _values(repositories))
 
 
-def set_private(connection: Connection, repository_id: int, is_private: bool) -> None:
-    connection.execute(_update(repository_id).values(is_private=is_private))
+def set_private(connection: Connection, repository_id: int) -> None:
+    connection.execute(_update(is_private=True).where(_REPOSITORY.id == repository_id))
 
 
 def remove(connection: Connection, repository_ids: Collection[int]) -> None:
     """Mark repositories as removed."""
-    connection.execute(_removal().where(_REPOSITORY.id.in_(repository_ids)))
+    removal = _update(state=RepositoryState.REMOVED)
+    connection.execute(removal.where(_REPOSITORY.id.in_(repository_ids)))
 
 
 def remove_installation(connection: Connection, installation_id: int) -> None:
-    connection.execute(_removal().where(_REPOSITORY.installation_id == installation_id))
+    removal = _update(state=RepositoryState.REMOVED)
+    connection.execute(removal.where(_REPOSITORY.installation_id == installation_id))
 
 
 def find(connection: Connection, full_name: str) -> Repository | None:
@@ -129,19 +125,6 @@ def changed_since(connection: Connection, at_ms: int) -> frozenset[int]:
     """Return the repositories whose rows were written at or after a time of the database."""
     query = sa.select(_REPOSITORY.id).where(_REPOSITORY.updated_at_ms >= at_ms)
     return frozenset(connection.execute(query).scalars())
-
-
-def are_visible(sees_all: bool, visible: Collection[int]) -> sa.ColumnElement[bool]:
-    """Return the condition for rows that a viewer may see: active, and public or visible.
-
-    Args:
-        sees_all: the viewer sees all private repositories.
-        visible: numbers of the private repositories that the viewer sees.
-    """
-    if sees_all:
-        return ARE_ACTIVE
-    may_see = sa.or_(_REPOSITORY.is_private.is_(False), _REPOSITORY.id.in_(visible))
-    return sa.and_(ARE_ACTIVE, may_see)
 
 
 def search(
@@ -196,14 +179,8 @@ def _values(repositories: Sequence[Repository]) -> list[dict[str, Any]]:
     return [values for _, values in sorted(by_number.items())]
 
 
-def _update(repository_id: int) -> sa.Update:
-    statement = sa.update(schema.repository).where(_REPOSITORY.id == repository_id)
-    return statement.values(updated_at_ms=now_ms())
-
-
-def _removal() -> sa.Update:
-    values = {"state": RepositoryState.REMOVED, "updated_at_ms": now_ms()}
-    return sa.update(schema.repository).values(values)
+def _update(**values: Any) -> sa.Update:
+    return sa.update(schema.repository).values(**values, updated_at_ms=now_ms())
 
 
 def _active() -> sa.Select[Any]:

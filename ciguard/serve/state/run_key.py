@@ -7,7 +7,6 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ciguard.render.pages import RunKey as RunKey  # noqa: PLC0414 - exported
-from ciguard.render.pages import RunNumbers as RunNumbers  # noqa: PLC0414
 
 RUN_COLUMNS: Final = ("repository_id", "run_id", "run_attempt")  # as the fields of RunKey
 

@@ -16,17 +16,10 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from ciguard.render.pages import RunRow, RunSuiteRow
+from ciguard.render.pages import RunKey, RunRow, RunSuiteRow
 from ciguard.serve.state import schema
 from ciguard.serve.state.database import engine_insert, now_ms
-from ciguard.serve.state.run_key import (
-    RUN_COLUMNS,
-    RunKey,
-    is_run,
-    is_same_run,
-    key_columns,
-    take_key,
-)
+from ciguard.serve.state.run_key import RUN_COLUMNS, is_run, is_same_run, key_columns, take_key
 
 PAGE: Final = 50
 OWNING: Final = 200  # runs by which the owners of tests are known

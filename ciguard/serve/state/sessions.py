@@ -35,32 +35,24 @@ class Session:
     age_s: float
 
 
-def add(
-    connection: Connection,
-    secret: str,
-    login: str,
-    visible: Collection[int],
-    lifetime_s: float = LIFETIME_S,
-) -> None:
+def add(connection: Connection, secret: str, login: str, visible: Collection[int]) -> None:
     """Begin a session, and delete sessions that have ended."""
     connection.execute(sa.delete(schema.session).where(_SESSION.until_ms <= now_ms()))
-    connection.execute(
-        sa.insert(schema.session).values(
-            sha256=digest(secret),
-            login=login,
-            visible=sorted(visible),
-            visible_at_ms=now_ms(),
-            until_ms=after_ms(lifetime_s),
-        )
+    session = sa.insert(schema.session).values(
+        sha256=digest(secret),
+        login=login,
+        visible=sorted(visible),
+        visible_at_ms=now_ms(),
+        until_ms=after_ms(LIFETIME_S),
     )
+    connection.execute(session)
 
 
 def find(connection: Connection, secret: str) -> Session | None:
     """Return the session with this secret; None if it is unknown or has ended."""
     age_ms = (now_ms() - _SESSION.visible_at_ms).label("age_ms")
-    query = sa.select(_SESSION.login, _SESSION.visible, age_ms).where(
-        _SESSION.sha256 == digest(secret), _SESSION.until_ms > now_ms()
-    )
+    is_current = (_SESSION.sha256 == digest(secret)) & (_SESSION.until_ms > now_ms())
+    query = sa.select(_SESSION.login, _SESSION.visible, age_ms).where(is_current)
     row = connection.execute(query).first()
     if row is None:
         return None

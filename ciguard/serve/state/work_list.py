@@ -18,16 +18,10 @@ from typing import Any, Final, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
+from ciguard.render.pages import RunNumbers
 from ciguard.serve.state import lanes, pauses, schema
 from ciguard.serve.state.database import after_ms, engine_insert, is_older, now_ms
-from ciguard.serve.state.run_key import (
-    RUN_COLUMNS,
-    RunKey,
-    RunNumbers,
-    is_run,
-    is_same_run,
-    take_key,
-)
+from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey, is_run, is_same_run, take_key
 
 # backfill: past runs, which fill the history. Other runs of the repository are judged after them.
 Source = Literal["webhook", "reconcile", "backfill"]
@@ -146,9 +140,8 @@ def _may_begin() -> sa.ColumnElement[bool]:
     is_unfinished = past.state.in_((WorkState.WAITING, WorkState.RUNNING))
     # A past run that has failed twice holds up no other.
     failed = past.tries - sa.case((past.state == WorkState.RUNNING, 1), else_=0)
-    unfilled = sa.select(past.repository_id).where(
-        is_unfinished, past.source == "backfill", failed <= PROMPT_TRIES
-    )
+    holds_up = sa.and_(is_unfinished, past.source == "backfill", failed <= PROMPT_TRIES)
+    unfilled = sa.select(past.repository_id).where(holds_up)
     unlisted = sa.select(repository.id).where(repository.reconciled_at_ms.is_(None))
     return sa.and_(
         sa.or_(_WORK.source == "backfill", _WORK.repository_id.not_in(unfilled)),
@@ -322,22 +315,14 @@ def _waiting(wait_s: float, problem: str) -> dict[str, Any]:
     return {"state": WorkState.WAITING, "due_at_ms": due_at_ms, "problem": problem}
 
 
-def dead_letters(connection: Connection, repository_ids: Ids | None = None) -> tuple[WorkRow, ...]:
-    """List rows that were given up, the latest first; `retry` has one tried again.
-
-    Args:
-        repository_ids: only rows of these, or of those that a query finds; None for all.
-    """
+def dead_letters(connection: Connection, repository_ids: Ids) -> tuple[WorkRow, ...]:
+    """List rows of repositories that were given up, the latest first."""
     order = [_WORK.finished_at_ms.desc()]
     return _rows(connection, [WorkState.DEAD], repository_ids, order)
 
 
-def unfinished(connection: Connection, repository_ids: Ids | None = None) -> tuple[WorkRow, ...]:
-    """List running rows, then waiting rows, by the time at which they are due.
-
-    Args:
-        repository_ids: as `dead_letters`.
-    """
+def unfinished(connection: Connection, repository_ids: Ids) -> tuple[WorkRow, ...]:
+    """List running rows of repositories, then waiting rows, by the time at which they are due."""
     order = [_WORK.state, _WORK.due_at_ms, _WORK.run_id, _WORK.run_attempt]
     return _rows(connection, [WorkState.RUNNING, WorkState.WAITING], repository_ids, order)
 
@@ -363,15 +348,15 @@ def prune(connection: Connection, days: float) -> int:
 
 
 def _rows(
-    connection: Connection, states: list[WorkState], repository_ids: Ids | None, order: list[Any]
+    connection: Connection, states: list[WorkState], repository_ids: Ids, order: list[Any]
 ) -> tuple[WorkRow, ...]:
     repository = schema.repository.c
     columns = [column for column in _WORK if column.name != "lane"]
     query = sa.select(repository.full_name.label("repository"), *columns).where(
-        repository.id == _WORK.repository_id, _WORK.state.in_(states)
+        repository.id == _WORK.repository_id,
+        _WORK.repository_id.in_(repository_ids),
+        _WORK.state.in_(states),
     )
-    if repository_ids is not None:
-        query = query.where(_WORK.repository_id.in_(repository_ids))
     rows = [row._asdict() for row in connection.execute(query.order_by(*order).limit(LIMIT))]
     return tuple(
         WorkRow(take_key(row), **{**row, "state": WorkState(row["state"])}) for row in rows

@@ -91,7 +91,7 @@ def test_name_is_found_in_any_case_and_under_its_newest_name(api: Api) -> None:
     assert api.get("public").status_code == 404
     assert api.get("renamed").content == CONTENT
     with api.service.database.write() as connection:
-        repositories.set_private(connection, 10, is_private=True)
+        repositories.set_private(connection, 10)
     assert api.get("renamed").status_code == 404
     assert api.get("renamed", api.secrets[10]).status_code == 200
 

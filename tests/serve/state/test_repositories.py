@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from serve.state.test_run_rows import RUN
 from sqlalchemy.engine import Connection
 
+from ciguard.serve.pages.viewers import Viewer
 from ciguard.serve.state import repositories, run_rows, schema
 from ciguard.serve.state.database import Database
 from ciguard.serve.state.repositories import Repository, RepositoryState
@@ -57,7 +58,7 @@ def test_a_name_that_changed_hands_is_the_last_one_named_so(connection: Connecti
 
 
 def test_a_late_webhook_reveals_and_revives_nothing(connection: Connection) -> None:
-    repositories.set_private(connection, 1, is_private=True)
+    repositories.set_private(connection, 1)
     repositories.remove(connection, [2])
     repositories.add_unknown(connection, [ONE, TWO, replace(ONE, id=3, full_name="octo/three")])
     found = repositories.get(connection, 1)
@@ -139,7 +140,7 @@ def test_search_finds_what_somebody_may_see(
         known = [(1, "o/A", True), (2, "o/B_c", True), (3, "o/bxc", False), (4, "o/gone", True)]
         repositories.upsert(connection, [Repository(*one) for one in known])
         repositories.remove(connection, [4])
-        shown = repositories.are_visible(sees_all, visible)
+        shown = Viewer(sees_all=sees_all, visible=frozenset(visible)).are_visible
         total, found = repositories.search(connection, shown, "", limit=9, offset=0)
         names = [f"o/{name}" for name in expected.split()]
         assert (total, [one.full_name for one in found]) == (len(names), names)

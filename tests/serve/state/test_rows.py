@@ -26,7 +26,6 @@ def test_a_delivery_is_new_once(database: Database) -> None:
         both = webhooks.record(connection, [delivery("b"), delivery("a"), delivery("a")])
         assert both == {"a", "b"}
         assert webhooks.record(connection, [delivery("b"), delivery("c")]) == {"c"}
-        assert webhooks.record(connection, []) == frozenset()
 
 
 def test_threads_that_get_the_same_deliveries_agree_on_one(database: Database) -> None:
@@ -138,7 +137,8 @@ def test_what_may_be_seen_changes(database: Database) -> None:
 
 def test_session_that_has_ended_is_none_and_is_deleted(database: Database) -> None:
     with database.write() as connection:
-        sessions.add(connection, "old", "octocat", [3], lifetime_s=-1)
+        sessions.add(connection, "old", "octocat", [3])
+        connection.execute(sa.update(schema.session).values(until_ms=1))
         assert sessions.find(connection, "old") is None
         sessions.add(connection, "new", "octocat", [3])
         count = sa.select(sa.func.count()).select_from(schema.session)

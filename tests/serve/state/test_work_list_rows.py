@@ -45,7 +45,7 @@ def kill(connection: Connection, work: work_list.Work) -> bool:
 
 
 def test_dead_letters_have_their_problem(connection: Connection) -> None:
-    (dead,) = work_list.dead_letters(connection)
+    (dead,) = work_list.dead_letters(connection, [1, 2])
     assert (dead.key, dead.state, dead.problem) == (RunKey(2, 2, 1), WorkState.DEAD, "no artifacts")
     assert (dead.repository, dead.tries) == ("o/two", MAX_TRIES)
     assert work_list.dead_letters(connection, [2]) == (dead,)
@@ -53,7 +53,7 @@ def test_dead_letters_have_their_problem(connection: Connection) -> None:
 
 
 def test_what_runs_comes_before_what_waits(connection: Connection) -> None:
-    assert [row.key.run_id for row in work_list.unfinished(connection)] == [3, 4, 5]
+    assert [row.key.run_id for row in work_list.unfinished(connection, [1, 2])] == [3, 4, 5]
     assert [row.key.run_id for row in work_list.unfinished(connection, [2])] == [5]
 
 
@@ -75,10 +75,10 @@ def test_only_old_rows_that_are_done_are_forgotten(connection: Connection) -> No
     connection.execute(sa.update(schema.work).values(finished_at_ms=finished - 3 * DAY_MS))
     assert work_list.prune(connection, days=4) == 0
     assert work_list.prune(connection, days=2) == 1
-    assert len(work_list.dead_letters(connection)) == 1
+    assert len(work_list.dead_letters(connection, [1, 2])) == 1
 
 
 def test_the_rows_of_a_removed_repository_are_forgotten(connection: Connection) -> None:
     repositories.delete_rows(connection, 2)
-    assert work_list.dead_letters(connection) == ()
-    assert [row.key.run_id for row in work_list.unfinished(connection)] == [3, 4]
+    assert work_list.dead_letters(connection, [1, 2]) == ()
+    assert [row.key.run_id for row in work_list.unfinished(connection, [1, 2])] == [3, 4]

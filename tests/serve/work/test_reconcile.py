@@ -247,7 +247,7 @@ def test_what_a_webhook_says_meanwhile_is_newer(world: World) -> None:
     def privatize(request: Any) -> None:
         if request.path == "/installation/repositories":
             with world.service.database.write() as connection:
-                repositories.set_private(connection, world.shop.id, is_private=True)
+                repositories.set_private(connection, world.shop.id)
 
     world.shop.full_name, world.server.gate = "octo-org/store", privatize
     reconcile(world.service, "one")

@@ -41,7 +41,7 @@ def damage(service: Service, prefix: str) -> None:
 
 def waiting(service: Service) -> list[RunKey]:
     with service.database.read() as connection:
-        return [one.key for one in work_list.unfinished(connection)]
+        return [one.key for one in work_list.unfinished(connection, [1])]
 
 
 def judge_with_a_dead_leg(scene: Scene) -> None:
