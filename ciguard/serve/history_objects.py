@@ -67,11 +67,9 @@ def replace_row(connection: Connection, row: HistoryRow, expected_version: int) 
     """
     values = {**asdict(row), "updated_at_ms": now_ms()}
     if expected_version:
-        is_expected = (
-            table.c.version == expected_version,
-            table.c.repository_id == row.repository_id,
-        )
-        statement = sa.update(table).where(*is_expected).values(values)
+        is_expected = table.c.version == expected_version
+        of_repository = table.c.repository_id == row.repository_id
+        statement = sa.update(table).where(is_expected, of_repository).values(values)
     else:
         statement = engine_insert(connection, table).values(values).on_conflict_do_nothing()
     counted = statement.execution_options(preserve_rowcount=True)
@@ -115,9 +113,8 @@ class ObjectHistory:
         row = self.current()
         if row is None:
             return StoredBytes(None, "0")
-        return StoredBytes(
-            read_checked(self.objects, row.object, row.sha256, "history"), str(row.version)
-        )
+        content = read_checked(self.objects, row.object, row.sha256, "history")
+        return StoredBytes(content, str(row.version))
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
         """Store a new current version; return False if the current one is not the expected one."""
@@ -143,11 +140,10 @@ class ObjectHistory:
         expected = StoredBytes(None, str(row.version) if row else "0")
         for version in sorted(_versions(self.objects, self.location), key=_newest_first):
             with contextlib.suppress(DamagedObject):
-                self.write(
-                    read_checked(self.objects, version.row.object, version.row.sha256, "history"),
-                    expected,
-                )
-                return version.row.version
+                stored = version.row
+                content = read_checked(self.objects, stored.object, stored.sha256, "history")
+                self.write(content, expected)
+                return stored.version
         self.write(history_codec.encode(history_codec.empty()), expected)
         return 0
 

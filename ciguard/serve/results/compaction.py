@@ -23,17 +23,10 @@ from sqlalchemy.engine import Connection
 
 from ciguard.serve.object_cache import DamagedObject, ObjectCache
 from ciguard.serve.objects import ObjectStore, StorageError
-from ciguard.serve.results import manifest
+from ciguard.serve.results import manifest, parquet_columns
 from ciguard.serve.results.duckdb_engine import WRITE_MEMORY, copy_to, fetch, open_engine
 from ciguard.serve.results.manifest import NO_REPOSITORY, NO_RUN, FilesReplaced, ManifestFile
-from ciguard.serve.results.parquet_columns import (
-    OUT_OF_ROWS,
-    PAIR,
-    PARQUET,
-    SUMS_PARQUET,
-    Kind,
-    select_compacted,
-)
+from ciguard.serve.results.parquet_columns import Kind
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.results.writer import ResultsWriter, check_age, put_file
 from ciguard.serve.state import lanes, run_rows, schema
@@ -218,21 +211,21 @@ class Compactor:
         """Write the files of a new pair; return path and rows by kind, without empty files."""
         written: dict[Kind, tuple[Path, int]] = {}
         arrivals = [str(paths[file.name]) for file in sources if file.kind == "arrival"]
-        for kind in PAIR:
+        for kind in parquet_columns.PAIR:
             pairs = [str(paths[file.name]) for file in sources if file.kind == kind]
             has_rows = "by_run" in written
-            if not (arrivals or pairs) or (kind in OUT_OF_ROWS and not has_rows):
+            if not (arrivals or pairs) or (kind in parquet_columns.OUT_OF_ROWS and not has_rows):
                 continue
             path = Path(self._folder.name) / f"{kind}.parquet"
             drops_run = values["run_repository"] != NO_REPOSITORY
             dropped = [str(paths[file.name]) for file in sources if file.kind == "by_test"]
-            query = select_compacted(
+            query = parquet_columns.select_compacted(
                 kind, arrivals=bool(arrivals), pairs=bool(pairs), drops_run=drops_run
             )
             parameters = {**values, "arrivals": arrivals, "pairs": pairs, "dropped": dropped}
             if has_rows:
                 parameters["rows"] = str(written["by_run"][0])
-            options = SUMS_PARQUET if kind == "by_day" else PARQUET
+            options = parquet_columns.SUMS_PARQUET if kind == "by_day" else parquet_columns.PARQUET
             rows = copy_to(self._engine, query, parameters, path, options)
             if rows:
                 written[kind] = path, rows
@@ -287,9 +280,8 @@ def drop_repository(
         with database.read() as connection:
             has_own = manifest.holds(schema.file_run.c.repository_id == repository_id)
             files = manifest.files(connection, None, has_own)
-        batches = list(
-            _batches([file for file in files if (file.pair or file.name) not in damaged])
-        )
+        intact = [file for file in files if (file.pair or file.name) not in damaged]
+        batches = list(_batches(intact))
         if not batches:
             return tuple(damaged.values())
         for sources in batches:

@@ -24,10 +24,6 @@ class EngineError(StorageError):
     """DuckDB could not read or write a file."""
 
 
-class EngineMemoryError(StorageError):
-    """A query needs more memory than the engine may use."""
-
-
 def open_engine(
     folders: Iterable[Path], spill: Path, *, threads: int, memory: str
 ) -> duckdb.DuckDBPyConnection:
@@ -97,6 +93,5 @@ def explain_engine() -> Iterator[None]:
         first = str(error).partition("\n")[0]
         if "No space left" in first or "File too large" in first:
             raise StorageFull("the disk is full", where="DuckDB") from error
-        if isinstance(error, duckdb.OutOfMemoryException):
-            raise EngineMemoryError(first, where="DuckDB") from error
-        raise EngineError(first, where="DuckDB") from error
+        kind = EngineError if isinstance(error, duckdb.IOException) else StorageError
+        raise kind(first, where="DuckDB") from error

@@ -9,7 +9,7 @@ under one lock, so that no run gets rows twice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Final
 
 import sqlalchemy as sa
@@ -79,7 +79,7 @@ def files(
     condition: sa.ColumnElement[bool] | None = None,
 ) -> list[ManifestFile]:
     """Return files of these kinds that meet a condition (`holds`), the oldest first."""
-    query = sa.select(_FILE.name, _FILE.kind, _FILE.pair, _FILE.rows, _FILE.bytes, _FILE.sha256)
+    query = sa.select(*(_FILE[column.name] for column in fields(ManifestFile)))
     if kinds is not None:
         query = query.where(_FILE.kind.in_(list(kinds)))
     if condition is not None:
@@ -198,5 +198,4 @@ def remove(connection: Connection, names: Collection[str]) -> None:
 
 def _insert(connection: Connection, added: Iterable[ManifestFile]) -> None:
     for file in added:
-        values = {name: getattr(file, name) for name in ManifestFile.__slots__}
-        connection.execute(sa.insert(schema.file).values(added_at_ms=now_ms(), **values))
+        connection.execute(sa.insert(schema.file).values(added_at_ms=now_ms(), **asdict(file)))

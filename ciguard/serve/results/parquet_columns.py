@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ciguard.serve.results.rows import ResultRow, RunResults, hash_message, hash_units
+from ciguard.serve.state.run_key import RUN_COLUMNS
 
 Kind = Literal["arrival", "by_run", "by_test", "messages", "troubled", "by_day"]
 # The files of one compaction. Messages and troubled rows are selected from its file by run.
@@ -88,10 +89,9 @@ def _union(columns: str, condition: str, *, arrivals: bool, pairs: bool) -> str:
     return " UNION ALL ".join(parts)
 
 
-def select_arrival() -> str:
-    """Return the SQL of a new arrival file, from a relation `incoming` with `arrays`."""
-    columns = ", ".join(f'"{name}"::{type_} AS "{name}"' for name, type_ in _TYPES.items())
-    return f"SELECT {columns} FROM incoming ORDER BY {_ORDER['arrival']}"
+# The SQL of a new arrival file, from a relation `incoming` with `arrays`.
+_TYPED: Final = ", ".join(f'"{name}"::{type_} AS "{name}"' for name, type_ in _TYPES.items())
+SELECT_ARRIVAL: Final = f"SELECT {_TYPED} FROM incoming ORDER BY {_ORDER['arrival']}"
 
 
 def select_compacted(kind: Kind, *, arrivals: bool, pairs: bool, drops_run: bool = False) -> str:
@@ -167,21 +167,14 @@ def _count_by_day(files: str, condition: str) -> str:
 
 
 def arrays(runs: Sequence[RunResults]) -> dict[str, NDArray[Any]]:
-    """Return the rows of runs as columns, for `select_arrival`."""
+    """Return the rows of runs as columns, for `SELECT_ARRIVAL`."""
     sizes = [len(run.rows) for run in runs]
-    columns: dict[str, Any] = dict(
-        zip(
-            ResultRow._fields,
-            zip(*chain.from_iterable(run.rows for run in runs), strict=True),
-            strict=True,
-        )
-    )
+    values = zip(*chain.from_iterable(run.rows for run in runs), strict=True)
+    columns: dict[str, Any] = dict(zip(ResultRow._fields, values, strict=True))
     arrays_by_name = {
-        "repository_id": np.repeat([run.key.repository_id for run in runs], sizes),
-        "run_id": np.repeat([run.key.run_id for run in runs], sizes),
-        "run_attempt": np.repeat([run.key.run_attempt for run in runs], sizes),
-        "at_ms": np.repeat([run.at_ms for run in runs], sizes),
+        name: np.repeat([getattr(run.key, name) for run in runs], sizes) for name in RUN_COLUMNS
     }
+    arrays_by_name["at_ms"] = np.repeat([run.at_ms for run in runs], sizes)
     names = ("suite", "variant", "unit")
     repository_ids = arrays_by_name["repository_id"].tolist()
     tests = zip(repository_ids, *map(columns.__getitem__, names), strict=True)

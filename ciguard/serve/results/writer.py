@@ -24,9 +24,9 @@ from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.parquet_columns import (
     ARRIVAL_PARQUET,
     ARRIVAL_ROW_GROUP,
+    SELECT_ARRIVAL,
     Kind,
     arrays,
-    select_arrival,
 )
 from ciguard.serve.results.rows import RunResults
 from ciguard.serve.state.database import Database, read_clock_ms
@@ -104,7 +104,7 @@ class ResultsWriter:
             with self._engine_lock:
                 with explain_engine():
                     self._engine.register("incoming", arrays(runs))
-                rows = copy_to(self._engine, select_arrival(), {}, path, ARRIVAL_PARQUET)
+                rows = copy_to(self._engine, SELECT_ARRIVAL, {}, path, ARRIVAL_PARQUET)
                 self._engine.unregister("incoming")
             return put_file(self._objects, path, "arrival", "", rows)
         finally:

@@ -257,20 +257,16 @@ def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
         listed = {
             repository.id: repository for rows in listing.values() for repository in rows or ()
         }
-        repositories.upsert(
-            connection,
-            [
-                repository
-                for number, repository in listed.items()
-                if number not in newer and not _is_same(known.get(number), repository)
-            ],
-        )
+        changed = [
+            repository
+            for number, repository in listed.items()
+            if number not in newer and not _is_same(known.get(number), repository)
+        ]
+        repositories.upsert(connection, changed)
         absent = known.keys() - listed.keys() - newer if removes else set()
         unanswered = {installation for installation, rows in listing.items() if rows is None}
-        repositories.remove(
-            connection,
-            [number for number in absent if known[number].installation_id not in unanswered],
-        )
+        gone = [number for number in absent if known[number].installation_id not in unanswered]
+        repositories.remove(connection, gone)
 
 
 def _list_of_app(app: App) -> Listing:
