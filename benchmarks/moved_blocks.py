@@ -204,7 +204,7 @@ class PaperRun:
                 progress.ratio = asks_s / progress.own_s
             self._give_back(name)
             progress.ready_s = max(leg.end_s, asks_s)
-            found = choose_block(self.progress, name, asks_s, weather.cost_s)
+            found = choose_block(self.progress, name, asks_s, weather.cost_s, math.inf)
         owner = found.rpartition(".")[0] if found is not None else ""
         if not is_heard or fate < weather.lost_ratio:
             if found is not None:  # nobody confirms it: it stays its leg's

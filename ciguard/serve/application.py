@@ -90,9 +90,8 @@ def _of_work(connection: Connection) -> Iterator[Metric]:
     yield _gauge("work_rows", text, rows, "state")
     text = "For how long the first run attempt that is due has waited."
     yield _gauge("work_oldest_due_seconds", text, {"": oldest_s})
-    paused = sum(
-        pause.repositories for pause in pauses.current(connection, repositories.ARE_ACTIVE)
-    )
+    current = pauses.current(connection, repositories.ARE_ACTIVE)
+    paused = sum(pause.repositories for pause in current)
     text = "Repositories whose requests GitHub refuses; their run attempts wait."
     yield _gauge("paused_repositories", text, {"": paused})
 

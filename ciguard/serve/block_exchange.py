@@ -58,11 +58,7 @@ class LegProgress:
 
 
 def choose_block(
-    legs: Mapping[str, LegProgress],
-    leg: str,
-    now_s: float,
-    cost_s: float,
-    limit_s: float = math.inf,
+    legs: Mapping[str, LegProgress], leg: str, now_s: float, cost_s: float, limit_s: float
 ) -> str | None:
     """Choose a block, the leg's own first, for a leg; None if it could run none in time.
 
@@ -280,14 +276,6 @@ def _reclaim(leg: ClaimLeg, blocks: Sequence[ClaimBlock]) -> None:
 
 
 def _progress(leg: ClaimLeg, blocks_s: dict[str, float], began_ms: int) -> LegProgress:
-    def since_s(time_ms: int | None) -> float | None:
-        return None if time_ms is None else (time_ms - began_ms) / 1000
-
-    return LegProgress(
-        leg.exchange,
-        leg.own_s,
-        blocks_s,
-        since_s(leg.began_at_ms),
-        since_s(leg.ready_at_ms),
-        leg.ratio,
-    )
+    times_ms = (leg.began_at_ms, leg.ready_at_ms)
+    began_s, ready_s = (None if ms is None else (ms - began_ms) / 1000 for ms in times_ms)
+    return LegProgress(leg.exchange, leg.own_s, blocks_s, began_s, ready_s, leg.ratio)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from ciguard.serve.github_clients import GitHubClients
 from ciguard.serve.objects import ObjectStore, open_objects
@@ -21,16 +21,10 @@ class Service:
     objects: ObjectStore
     github: GitHubClients
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close the connections to the database."""
-        self.database.close()
-
-
-def open_service(settings: Settings, environ: Mapping[str, str]) -> Service:
-    """Open the store and the database of the settings; migrate the tables.
+@contextlib.contextmanager
+def open_service(settings: Settings, environ: Mapping[str, str]) -> Iterator[Service]:
+    """Open the store and the database of the settings, whose tables are migrated.
 
     Args:
         environ: credentials of S3.
@@ -40,4 +34,5 @@ def open_service(settings: Settings, environ: Mapping[str, str]) -> Service:
     """
     github = GitHubClients(settings)
     objects = open_objects(settings.results, environ)
-    return Service(settings, open_database(settings.database), objects, github)
+    with contextlib.closing(open_database(settings.database)) as database:
+        yield Service(settings, database, objects, github)

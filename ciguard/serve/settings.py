@@ -29,15 +29,6 @@ class Role(StrEnum):
     WEB = "web"
     WORKER = "worker"
 
-    @property
-    def answers(self) -> bool:
-        return self is not Role.WORKER
-
-    @property
-    def works(self) -> bool:
-        """Return whether the process judges runs, and lists them on GitHub."""
-        return self is not Role.WEB
-
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
@@ -167,17 +158,15 @@ class _Environment:
 
 
 def _mistakes(settings: Settings) -> list[CiguardError]:
-    mistakes: list[CiguardError] = [
-        UsageError(
-            f'expected OWNER/NAME, found "{name:.80}"', where="--repo", fix="pass --repo OWNER/NAME"
-        )
-        for name in settings.repositories
-        if not REPOSITORY.fullmatch(name)
-    ]
+    mistakes: list[CiguardError] = []
+    for name in settings.repositories:
+        if not REPOSITORY.fullmatch(name):
+            what = f'expected OWNER/NAME, found "{name:.80}"'
+            mistakes.append(UsageError(what, where="--repo", fix="pass --repo OWNER/NAME"))
     if settings.public_url and not is_address(settings.public_url):
         what = f'expected an http(s) address, found "{settings.public_url:.200}"'
         mistakes.append(UsageError(what, where="--url", fix="pass --url https://HOST"))
-    if settings.role.answers and settings.webhook_secret is None:
+    if settings.role is not Role.WORKER and settings.webhook_secret is None:
         fix = "set it to the secret that GitHub signs its webhooks with"
         mistakes.append(UsageError("is not set", where="CIGUARD_WEBHOOK_SECRET", fix=fix))
     if settings.proxy_header and not _HEADER.fullmatch(settings.proxy_header):
@@ -209,10 +198,11 @@ def _identity_mistakes(settings: Settings) -> list[CiguardError]:
     if settings.app and settings.repositories:
         what = "an App works for all repositories where it is installed"
         return [UsageError(what, where="--repo", fix="leave it out, or use CIGUARD_TOKEN")]
-    if settings.token and settings.role.works and not settings.repositories:
+    judges_runs = settings.role is not Role.WEB
+    if settings.token and judges_runs and not settings.repositories:
         what = "is set, but no repository is named"
         return [UsageError(what, where="CIGUARD_TOKEN", fix="pass --repo OWNER/NAME for each")]
-    if settings.role.works and not (settings.app or settings.token):
+    if judges_runs and not (settings.app or settings.token):
         fix = "set CIGUARD_APP_ID and CIGUARD_APP_KEY of a GitHub App, or CIGUARD_TOKEN"
         return [UsageError("is not set", where="CIGUARD_APP_ID", fix=fix)]
     return []

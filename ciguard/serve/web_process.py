@@ -151,9 +151,8 @@ def worker_child(command: Sequence[str], environ: Mapping[str, str]) -> Iterator
         command: command of the worker process, which ends with its standard input.
     """
     stop = threading.Event()
-    thread = threading.Thread(
-        target=_keep_running, args=(command, environ, stop), name="worker-process"
-    )
+    arguments = (command, environ, stop)
+    thread = threading.Thread(target=_keep_running, args=arguments, name="worker-process")
     thread.start()
     try:
         yield
@@ -177,10 +176,7 @@ def _keep_running(
             except subprocess.TimeoutExpired:
                 process.kill()
         if not stop.is_set():
-            _LOG.error(
-                "the worker process ended with %s; started again in %.0f s",
-                process.returncode,
-                wait_s,
-            )
+            what = "the worker process ended with %s; started again in %.0f s"
+            _LOG.error(what, process.returncode, wait_s)
             stop.wait(wait_s)
             wait_s = min(2 * wait_s, LONGEST_RESTART_S)

@@ -122,7 +122,6 @@ def find_caller(authorization: str | None, database: Database, jobs: JobTokens) 
 MAX_LEGS: Final = 256  # jobs of a matrix
 MAX_BLOCKS: Final = 32  # of a leg
 BLOCK: Final = rf"{LEG}\.[1-9][0-9]{{0,2}}"  # the key of its leg, and a number from 1
-_BLOCK: Final = re.compile(BLOCK)
 _BLOCK_NUMBER: Final = re.compile(r"\.[1-9][0-9]{0,2}")
 _RUN_ID: Final = re.compile("[1-9][0-9]{0,17}")  # within 64 bits
 _RUN_ATTEMPT: Final = re.compile("[1-9][0-9]{0,5}")
@@ -221,8 +220,6 @@ def claim(request: RunRequest) -> Response:
 def confirm(request: RunRequest) -> Response:
     """PUT .../claims/BLOCK: confirm that a leg runs a block."""
     _check_run(request)
-    if not _BLOCK.fullmatch(request.block):
-        raise NotRegistered("the plan has no such block")
     body = _parse(ConfirmationBody, request.body)
     key = PlanKey(request.run, body.plan)
     with request.service.database.write() as connection:

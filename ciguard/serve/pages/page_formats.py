@@ -15,13 +15,7 @@ from ciguard.render.pages import SCHEMA, View, as_json, page_environment, render
 from ciguard.serve.pages import cookies
 from ciguard.serve.pages.static_files import static_address
 from ciguard.serve.pages.viewers import Viewer
-from ciguard.serve.pages.visit import (
-    PART_HEADER,
-    Format,
-    Visit,
-    make_visit,
-    sign_in_address,
-)
+from ciguard.serve.pages.visit import PART_HEADER, Format, Visit, make_visit, sign_in_address
 
 MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "html": "text/html; charset=utf-8",
@@ -37,24 +31,10 @@ NO_VIEWER: Final = Viewer()
 
 def render_page(visit: Visit, view: View) -> Response:
     """Return the page; browsers ask each time, because rights of viewers can change."""
-    page = as_html(visit, view) if visit.format == "html" else as_json(view)
+    is_html = visit.format == "html"
+    page = _render(visit, view.TEMPLATE, view=view) if is_html else as_json(view)
     headers = {"Cache-Control": "private, no-cache", "Vary": f"Cookie, {PART_HEADER}"}
     return _response(page, HTTPStatus.OK, visit.format, headers)
-
-
-def as_html(visit: Visit, view: View) -> str:
-    return render_template(view.TEMPLATE, view=view, **frame_values(visit))
-
-
-def frame_values(visit: Visit) -> dict[str, Any]:
-    return {
-        "visit": visit,
-        "viewer": visit.viewer,
-        "now_ms": visit.now_ms,
-        "github": visit.service.settings.server_url,
-        "form_token": cookies.form_token(visit.viewer.bound_to),
-        "sign_in": sign_in_address(visit.request) if visit.service.settings.oauth else "",
-    }
 
 
 def error_page(
@@ -66,7 +46,7 @@ def error_page(
         content = json.dumps({"schema": SCHEMA, "status": int(status), "error": words}) + "\n"
         return _response(content, status, "json", {"Cache-Control": "no-store"})
     visit = make_visit(request, request.app.state.service, viewer, "html")
-    content = render_template("error", status=status, words=words, **frame_values(visit))
+    content = _render(visit, "error", status=status, words=words)
     return _response(content, status, "html", {"Cache-Control": "no-store"})
 
 
@@ -75,5 +55,16 @@ def _response(page: str, status: HTTPStatus, form: Format, headers: dict[str, st
     return Response(content, status, headers, media_type=MEDIA_TYPES[form])
 
 
-def render_template(name: str, **values: Any) -> str:
-    return render(page_environment(owners=owner_text, static=static_address), name, **values)
+def _render(visit: Visit, template: str, **values: Any) -> str:
+    settings = visit.service.settings
+    return render(
+        page_environment(owners=owner_text, static=static_address),
+        template,
+        **values,
+        visit=visit,
+        viewer=visit.viewer,
+        now_ms=visit.now_ms,
+        github=settings.server_url,
+        form_token=cookies.form_token(visit.viewer.bound_to),
+        sign_in=sign_in_address(visit.request) if settings.oauth else "",
+    )

@@ -250,9 +250,8 @@ def movers_page(visit: Visit) -> MoversPage:
     runs, workflows = chart_workflow(visit, repository.id, from_ms)
     n = min(SIDE_RUNS, len(runs) // 2)
     early, late = runs[:n], runs[len(runs) - n :]
-    answer = visit.read_model.movers(
-        repository.id, by, [run.run_id for run in early], [run.run_id for run in late]
-    )
+    early_ids, late_ids = ([run.run_id for run in side] for side in (early, late))
+    answer = visit.read_model.movers(repository.id, by, early_ids, late_ids)
     shas = (early[-1].head_sha, late[0].head_sha) if n else ("", "")
     head = (repository.full_name, by, days, n, *shas)
     return MoversPage(*head, answer.missing_names, answer.value, workflows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from pydantic import SecretStr
 from starlette.requests import Request
@@ -107,10 +107,9 @@ async def read_form(request: Request) -> dict[str, str]:
     """Return the last value of each field of a form; `BodyLimit` limits its length."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
-        fields = parse_qs(text, max_num_fields=20)
+        return dict(parse_qsl(text, max_num_fields=20))
     except ValueError:  # more fields than any of our forms
         return {}
-    return {name: values[-1] for name, values in fields.items()}
 
 
 def _sign_out(request: Request, form: dict[str, str]) -> Response:
