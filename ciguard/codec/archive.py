@@ -72,8 +72,6 @@ def members(
                 if remaining_bytes < 0:
                     raise _unsafe_archive(f"more than {limits.bytes >> 20} MiB unpacked", source)
                 yield info.filename, content
-    except InputError:
-        raise
     except _DAMAGED as error:
         what = f"damaged zip: {str(error) or type(error).__name__}"
         raise InputError(what, where=source, fix="was its upload cut? Run its job again") from error

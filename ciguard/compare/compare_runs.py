@@ -43,7 +43,7 @@ from ciguard.compare.metric_changes import (
     find_neighbours,
     past_metrics,
 )
-from ciguard.compare.run_columns import from_history, run_info
+from ciguard.compare.run_columns import Run, from_history, run_info
 from ciguard.compare.series import compare_series
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import (
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from ciguard.compare.baseline_matrix import BaselineInfo, BaselineMatrix
     from ciguard.compare.comparison import UnjudgedReason
     from ciguard.compare.measure_changes import MeasureState, MeasureVerdict
-    from ciguard.compare.run_columns import Run
     from ciguard.compare.suite_speed import SuiteSpeed
     from ciguard.compare.transitions import Excuse, Transition
     from ciguard.history.file import History

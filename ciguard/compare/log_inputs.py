@@ -19,7 +19,7 @@ from ciguard.codec.unpack_limits import ArchiveLimits
 from ciguard.compare.log_comparison import Log, LogComparison, LoggedJob, compare_logs, log_of
 from ciguard.errors import InputError, UsageError
 from ciguard.logs.job_steps import find_steps, started_steps, with_steps
-from ciguard.logs.log_reader import LogReader, LogReading
+from ciguard.logs.log_reader import MISSING, LogReader, LogReading, combine
 from ciguard.logs.pattern import LogPattern
 from ciguard.logs.pattern_table import Direction, endings
 from ciguard.logs.values import Place
@@ -70,9 +70,6 @@ def compare_log_inputs(
         UsageError: a pattern is not valid in RE2, or there is no token for a job's log.
         GitHubError: GitHub has no such job, or did not answer.
     """
-    # Imported here: only logs need RE2.
-    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
-
     table, judged = rules
     reader = LogReader(table)
     # Names of steps are compared only if both logs have them.
@@ -112,8 +109,6 @@ def compare_run_logs(
         return None
     if (count := sum(map(len, executed))) > MAX_LOGS:
         raise InputError(f"both runs have {count:,} logs, more than {MAX_LOGS}")
-    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415  # as above
-
     table, judged = rules
     # The conclusions of the jobs have the cancellations.
     reader = LogReader([row for row in table if row.ending != "cancelled"])
@@ -135,8 +130,6 @@ def _read_job(
     reader: LogReader, stream: IO[bytes] | None, job: Job, *, named: bool = True
 ) -> tuple[LogReading, LoggedJob]:
     """Read the log of a job; `named`: its values are only compared within their steps."""
-    from ciguard.logs.log_reader import MISSING  # noqa: PLC0415  # as above
-
     if stream is None:
         return MISSING, LoggedJob(job.name)
     reading = reader.read(stream, Place(job.name))
@@ -153,8 +146,6 @@ def _log_of_jobs(
     url: str = "",
 ) -> Log:
     """Combine the logs of jobs, without the values of `lost` jobs."""
-    from ciguard.logs.log_reader import combine  # noqa: PLC0415  # as above
-
     reading = combine([
         replace(reading, values=(), unreadable=()) if job.name in lost else reading
         for reading, job in jobs
@@ -171,8 +162,6 @@ def _is_log(folder: Path, argument: str) -> bool:
 def _read(
     folder: Path, name: str, side: str, reader: LogReader, finder: RecordFinder, *, named: bool
 ) -> Log:
-    from ciguard.logs.log_reader import combine  # noqa: PLC0415  # as above
-
     job_id = parse_job(name)
     if job_id is not None:
 

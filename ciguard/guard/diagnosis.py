@@ -7,7 +7,7 @@ a text or a measurement; without one the ending is unknown. docs/reference/endin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
@@ -220,12 +220,8 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
     return replace(own, ending=ending, cause=None if is_known else death.cause, evidence=evidence)
 
 
-def _distinct(evidence: Iterable[Note]) -> tuple[Note, ...]:
-    distinct: list[Note] = []
-    for note in evidence:
-        if note not in distinct:
-            distinct.append(note)
-    return tuple(distinct)
+def _distinct(notes: Sequence[Note]) -> tuple[Note, ...]:
+    return tuple(note for position, note in enumerate(notes) if note not in notes[:position])
 
 
 def _diagnosis(

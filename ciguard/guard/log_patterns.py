@@ -140,9 +140,6 @@ def endings_note(log: str) -> Note | None:
 
 @lru_cache(maxsize=1)
 def _failure_reader() -> LogReader:
-    # Imported here: only logs of jobs that died need RE2.
-    from ciguard.logs.log_reader import LogReader  # noqa: PLC0415
-
     return LogReader([row for row in TABLE if row.kind == "failure"])
 
 

@@ -394,20 +394,16 @@ def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iter
         yield Finding("results_of_unknown_shard", facts={**facts, "shards": shards})
 
 
-def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
+def check_unread_files(problems: Sequence[str]) -> Iterator[Finding]:
     """Find the files that were not read.
 
     Args:
         problems: each as "where: why", in any order.
     """
-    findings = [
-        Finding("unread_file", facts={"problem": problem})
-        for problem in sorted(problems)[:MAX_UNREAD]
-    ]
+    for problem in sorted(problems)[:MAX_UNREAD]:
+        yield Finding("unread_file", facts={"problem": problem})
     if len(problems) > MAX_UNREAD:
-        count = len(problems) - MAX_UNREAD
-        findings.append(Finding("unread_files", facts={"count": count}))
-    return tuple(findings)
+        yield Finding("unread_files", facts={"count": len(problems) - MAX_UNREAD})
 
 
 @dataclass(frozen=True, slots=True)

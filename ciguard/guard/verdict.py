@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.errors import ExitCode
@@ -16,8 +17,6 @@ from ciguard.model.machine_use import NOT_MEASURED, MachineUse
 from ciguard.model.plan import OF_LIST, OF_RESULTS
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ciguard.codec.codeowners import OwnerRules
     from ciguard.codec.coverage_file import Coverage
     from ciguard.codec.quarantine import Entry

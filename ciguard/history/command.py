@@ -29,7 +29,7 @@ from ciguard.config.options import format_option
 from ciguard.document import Block, Column, Paragraph, Table
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError
 from ciguard.git.checkout import Checkout
-from ciguard.github.events import current_run
+from ciguard.github.events import ActionsRun, current_run
 from ciguard.github.repository_ref import token_of
 from ciguard.history import age, branch_store, stores
 from ciguard.history import file as history_codec
@@ -61,7 +61,6 @@ from ciguard.text import count_of, one_line, size, step_outputs
 if TYPE_CHECKING:
     from ciguard.config.invocation import Invocation
     from ciguard.github.client import GitHub
-    from ciguard.github.events import ActionsRun
     from ciguard.history.stores import HistoryStore, ReadableStore
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record

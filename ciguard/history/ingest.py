@@ -16,6 +16,7 @@ from statistics import median
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciguard.codec.columns import LARGEST
 from ciguard.codec.results import durations
@@ -45,8 +46,6 @@ from ciguard.model.record import newest_by_shard
 from ciguard.model.standing import standing_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ciguard.model import MetricLine, Plan, ProcessEndLine, ProcessLine, Shard, Standing
 
 T = TypeVar("T")

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterable, Mapping, Sequence
 
 from ciguard.model.plan import Exclusion, PlannedUnit, exclusion_rule, repository_path
-from ciguard.model.record import newest_by_shard
+from ciguard.model.record import Record, newest_by_shard
 from ciguard.model.types import SLOTS, UnitKey
 
 if TYPE_CHECKING:
     from ciguard.model.plan import InventorySummary, Plan, Shard, Suite
-    from ciguard.model.record import Record
 
 LISTING_EVENT_KINDS: Final = ("unplanned", "gone", "excluded", "listed", "listing")
 MAX_ERRORS: Final = 20  # of a suite and variant: one broken module can fail in each file

@@ -229,11 +229,8 @@ def _alternatives(
 
 def _limiting_notes(allocations: Sequence[PoolAllocation]) -> tuple[PlanNote, ...]:
     """Return the reasons why there are not more shards, each once."""
-    notes: list[PlanNote] = []
-    for allocation in allocations:
-        if allocation.limited_by not in notes:
-            notes.append(allocation.limited_by)
-    return tuple(notes)
+    notes = [allocation.limited_by for allocation in allocations]
+    return tuple(note for position, note in enumerate(notes) if note not in notes[:position])
 
 
 def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[CulpritCandidate, ...]:

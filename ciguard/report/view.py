@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare import view as compare_view
-from ciguard.compare.comparison import triggered
+from ciguard.compare.comparison import Comparison, triggered
 from ciguard.compare.transitions import Excuse
 from ciguard.compare.wording import false_alarm_text
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, Table, join, visible
-from ciguard.errors import ExitCode
+from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.guard import view as guard_view
 from ciguard.guard.headline import headline
-from ciguard.guard.verdict import Policy, PolicySource, Verdict
+from ciguard.guard.verdict import Excused, Policy, PolicySource, Verdict
 from ciguard.guard.wording import note_text
-from ciguard.history.age import sentence
+from ciguard.history.age import AgeOfGreen, sentence
 from ciguard.model.jobs import price_usd
 from ciguard.render.formats import as_format
 from ciguard.render.links import NO_LINKS, Links
@@ -39,13 +39,9 @@ from ciguard.report.answer import (
 from ciguard.report.runner_sizing import RunnerUse, runners_section
 
 if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span, State
-    from ciguard.errors import CiguardError, InputError
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import NeededJob, RunFacts
-    from ciguard.guard.verdict import Excused
-    from ciguard.history.age import AgeOfGreen
     from ciguard.model import CaseKey, FailCondition, Plan, Record, Suite
 
 NO_PLAN: Final = "this run has no plan"

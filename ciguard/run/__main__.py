@@ -25,13 +25,11 @@ from ciguard.run.options import (  # noqa: E402
     selection_of,
     split_at_separator,
 )
-from ciguard.run.selection import ALL_UNITS  # noqa: E402
+from ciguard.run.policy.leg_verdict import LegVerdict  # noqa: E402
+from ciguard.run.selection import ALL_UNITS, Selection  # noqa: E402
 
 if TYPE_CHECKING:
     from argparse import Namespace
-
-    from ciguard.run.policy.leg_verdict import LegVerdict
-    from ciguard.run.selection import Selection
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:

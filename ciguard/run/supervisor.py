@@ -26,7 +26,7 @@ from ciguard.model import (
 )
 from ciguard.model.execution import unplanned_settings
 from ciguard.model.machine_use import machine_use
-from ciguard.run.claim_client import Claiming
+from ciguard.run.claim_client import ClaimClient, Claiming
 from ciguard.run.exit_handler import ProcessExitHandler
 from ciguard.run.frameworks.base import (
     EXTRA_TRY,
@@ -50,7 +50,7 @@ from ciguard.run.output.view import (
     describe_workers,
     not_run_events,
 )
-from ciguard.run.platforms.base import NOT_STARTED
+from ciguard.run.platforms.base import NOT_STARTED, ExitInfo, Headroom, Platform
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.plugin_files import extract_plugins
 from ciguard.run.policy.actions import Assign, Claim, Finish, Reason, Recycle, Start, Stop, Wait
@@ -68,8 +68,6 @@ from ciguard.text import count_of, duration, name_some, unit_name
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, Line, PlannedUnit, Shard, ShardLine, Suite
-    from ciguard.run.claim_client import ClaimClient
-    from ciguard.run.platforms.base import ExitInfo, Headroom, Platform
     from ciguard.run.policy.actions import Decision
     from ciguard.run.record_writer import RecordWriter
 

@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Iterator, Literal, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Iterator, Literal, Mapping, Protocol, Sequence
 
 from ciguard.model import Result, Suite, UnitKey, repository_path
 from ciguard.model.execution import WORDS
@@ -21,8 +21,6 @@ from ciguard.model.jobs import is_github_actions
 from ciguard.text import ID_WIDTH, annotation, count_of, one_line, spell_out, unit_name
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from ciguard.run.policy.leg_verdict import LegVerdict
     from ciguard.run.process.tail import Log
 

@@ -231,9 +231,7 @@ module Ciguard
 
     def report_missing
       report_settings
-      (@leg.units - @found).each do |unit|
-        @leg.not_collected(unit, File.exist?(unit) ? "the suite's command does not load it" : "")
-      end
+      @leg.report_missing(@found, "the suite's command does not load it")
     end
   end
 

@@ -96,9 +96,7 @@ module Ciguard
     end
 
     def report_missing
-      (@leg.units - @found).each do |unit|
-        @leg.not_collected(unit, File.exist?(unit) ? "left out by the options of RSpec" : "")
-      end
+      @leg.report_missing(@found, "left out by the options of RSpec")
     end
 
     # A file that cannot be loaded ends the run of RSpec; here it has its error, and no group.

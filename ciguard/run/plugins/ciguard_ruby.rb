@@ -78,7 +78,6 @@ module Ciguard
       !@stop_file.empty? && @exists.call(@stop_file)
     end
 
-
     def start(unit)
       append(type: "start", unit: unit, at_s: now_s)
     end
@@ -103,8 +102,11 @@ module Ciguard
       event("closed", unit: unit, **more)
     end
 
-    def not_collected(unit, detail)
-      event("not_collected", unit: unit, detail: detail)
+    # The units asked for that are not among those found, and why if their file is there.
+    def report_missing(found, why)
+      (@units - found).each do |unit|
+        event("not_collected", unit: unit, detail: File.exist?(unit) ? why : "")
+      end
     end
 
     # Whether bodies are executed: the settings of the run that say otherwise, by reason.

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence
 from ciguard.codec.record.lines import LineError, decode, encode, refused_metric
 from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY, ProcessFiles
-from ciguard.run.platforms.base import FILE_FLAGS
+from ciguard.run.platforms.base import FILE_FLAGS, ExitInfo, Headroom, MemoryInstruments, Platform
 from ciguard.run.policy.state import OBSERVED_EVENTS, PAUSED
 from ciguard.run.process.tail import Log, Tail
 from ciguard.text import last_line
 
 if TYPE_CHECKING:
     from ciguard.model import DefaultsLine, EventKind, MeasuredBy, PeakLine
-    from ciguard.run.platforms.base import ExitInfo, Headroom, MemoryInstruments, Platform
 
 FIND_FILES_EVERY_S = 0.25  # interval of the search for files of further workers
 LAST_OUTPUT_BYTES = 16384
