@@ -13,6 +13,12 @@ HISTORY: Final = click.option(
     metavar="FILE|branch:NAME|URL",
     help="Past runs: a file, a branch or a service (default: the configured store).",
 )
+EXPECT: Final = click.option(
+    "--expect",
+    "expected",
+    type=click.IntRange(min=1),
+    help="Without --plan: number of artifacts that must have results.",
+)
 OUTPUT: Final = click.option(
     "-o",
     "--output",

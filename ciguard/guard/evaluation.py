@@ -16,7 +16,7 @@ from ciguard.codec import codeowners
 from ciguard.codec.results.planned_shards import records_from_files
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.codec.results.unplanned import may_be_of_results, read_unplanned, units_with_variants
-from ciguard.config.options import HISTORY
+from ciguard.config.options import EXPECT, HISTORY
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.github_facts import (
@@ -69,12 +69,7 @@ _OPTIONS: Final = (
     ),
     click.option("--results", metavar="GLOB", multiple=True, help=HELP),
     click.option("--tests", metavar="FILE", help="Without --plan: the tests that were to run."),
-    click.option(
-        "--expect",
-        "expected",
-        type=click.IntRange(min=1),
-        help="Without --plan: number of artifacts that must have results.",
-    ),
+    EXPECT,
     click.option(
         "--needs",
         metavar="JSON",

@@ -25,7 +25,7 @@ from ciguard.codec.results.result_patterns import ResultFile, newest_attempts, p
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
-from ciguard.config.options import format_option
+from ciguard.config.options import EXPECT, HISTORY, format_option
 from ciguard.document import Block, Column, Paragraph, Table
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError
 from ciguard.git.checkout import Checkout
@@ -74,12 +74,6 @@ BASE_RESULTS: Final = (pattern("**/*.xml"), pattern("**/*.trx"))
 MAX_FILE_BYTES: Final = 1 << 26  # unpacked
 MAX_BYTES: Final = 1 << 23  # of an artifact; builds are larger, and the plan waits for them
 
-_HISTORY: Final = click.option(
-    "--history",
-    "location",
-    metavar="FILE|branch:NAME|URL",
-    help="A file, a branch or a service (default: the configured store).",
-)
 _BRANCH: Final = click.option(
     "--branch",
     metavar="NAME",
@@ -94,7 +88,7 @@ def command() -> None:
 
 @command.command(short_help="Add records, or results of other programs.")
 @click.argument("paths", metavar="[FILE|DIR]...", nargs=-1)
-@_HISTORY
+@HISTORY
 @click.option("--run-id", type=click.IntRange(min=1), help="Id of the run.")
 @click.option("--run-attempt", type=click.IntRange(min=1), help="Attempt of the run (default: 1).")
 @click.option("--sha", help="Tested commit.")
@@ -118,12 +112,7 @@ def command() -> None:
 @click.option(
     "--run", metavar="ID|URL", help="Run on GitHub; --results then names files of its artifacts."
 )
-@click.option(
-    "--expect",
-    "expected",
-    type=click.IntRange(min=1),
-    help="Without --plan: number of artifacts that must have results.",
-)
+@EXPECT
 @click.option(
     "--tests", metavar="FILE", help="Without --plan: the list of tests, as of the report."
 )
@@ -135,7 +124,7 @@ def add(
     /,
     *,
     paths: tuple[str, ...],
-    location: str | None,
+    history: str | None,
     at: str | None,
     plan_path: str | None,
     results: tuple[str, ...],
@@ -179,7 +168,7 @@ def add(
         if plan is not None:
             histories.append(_from_planned_shards(files, results, own, plan))
         else:
-            past = stores.load_optional(*_store_arguments(invocation, location)).history
+            past = stores.load_optional(*_store_arguments(invocation, history)).history
             several = units_with_variants(past.keys if past is not None else ())
             found = read_unplanned(files, listed_tests(invocation, tests), several)
             histories.append(_from_results(*found, own, expected))
@@ -197,7 +186,7 @@ def add(
         if not added.complete:
             console.err(f"warning: {incomplete_run(added)}")
     read = sum(len(each.values) for each in histories)
-    code = _add(open_writable_store(*_store_arguments(invocation, location)), addition, read)
+    code = _add(open_writable_store(*_store_arguments(invocation, history)), addition, read)
     if github:
         local.append_output(invocation.environ, step_outputs({"added": str(len(addition.values))}))
     return code
@@ -227,9 +216,9 @@ def pull(invocation: Invocation, path: str, branch: str | None) -> int:
 
 @command.command(short_help="Copy the history for a step that may hold no token.")
 @click.argument("path", metavar="DIR")
-@_HISTORY
+@HISTORY
 @click.pass_obj
-def fetch(invocation: Invocation, path: str, location: str | None) -> int:
+def fetch(invocation: Invocation, path: str, history: str | None) -> int:
     """Copy the history into DIR, for `ciguard plan --history copy:DIR`.
 
     The plan runs code of the tests, so the token that reads the history stays in this step. A
@@ -237,7 +226,7 @@ def fetch(invocation: Invocation, path: str, location: str | None) -> int:
     without a history, the times in result files of the base's last run are copied.
     """
     folder = invocation.folder / path
-    store = open_store(*_store_arguments(invocation, location))
+    store = open_store(*_store_arguments(invocation, history))
     problem = stores.copy_to(folder, store)
     is_copied = (folder / FILE_NAME).exists()
     console.out(f"{store.location}: {problem or ('copied' if is_copied else 'no history yet')}")
@@ -314,25 +303,25 @@ def push(invocation: Invocation, paths: tuple[str, ...], branch: str | None) -> 
 
 
 @command.command()
-@_HISTORY
+@HISTORY
 @click.pass_obj
-def show(invocation: Invocation, location: str | None) -> int:
+def show(invocation: Invocation, history: str | None) -> int:
     """Show the runs of the history, oldest first."""
-    history, size_bytes = _load_known(invocation, location)
-    console.out(as_text(document(history, size_bytes), rows=len(history.runs)))
+    known, size_bytes = _load_known(invocation, history)
+    console.out(as_text(document(known, size_bytes), rows=len(known.runs)))
     return ExitCode.OK
 
 
 @command.command(short_help="List the tests that have not run for days.")
 @click.argument("paths", metavar="[FILE|DIR]...", nargs=-1)
-@_HISTORY
+@HISTORY
 @click.option(
     "--days", type=click.IntRange(min=1), default=age.DAYS, help=f"Least age (default: {age.DAYS})."
 )
 @format_option("text", "markdown", "json")
 @click.pass_obj
 def stale(
-    invocation: Invocation, paths: tuple[str, ...], location: str | None, days: int, format_: str
+    invocation: Invocation, paths: tuple[str, ...], history: str | None, days: int, format_: str
 ) -> int:
     """List the tests of the base's newest complete run that have not run for days, oldest first.
 
@@ -340,16 +329,16 @@ def stale(
     """
     run = current_run(invocation.environ)
     branch = run.base_branch if run is not None else None
-    history, _ = _load_known(invocation, location)
-    runs = (history.runs[position] for position in base_runs(history, BaseQuery(branch)))
+    known, _ = _load_known(invocation, history)
+    runs = (known.runs[position] for position in base_runs(known, BaseQuery(branch)))
     newest = next((run for run in runs if run.complete), None)
     if newest is None:
         raise InputError("the history has no complete run", fix="add one: ciguard history add")
-    listed = age.listed_on_base(history, newest)
+    listed = age.listed_on_base(known, newest)
     for path in paths:
         listed |= age.listed_cases(_read_records(invocation.folder / path, None))
     branch = branch or newest.branch or "the base"
-    green = age.age_of_green(history, branch, listed, newest.at, days)
+    green = age.age_of_green(known, branch, listed, newest.at, days)
     if format_ == "json":
         console.out(json.dumps({"schema": 1, **asdict(green)}))
     else:

@@ -175,7 +175,6 @@ def numbers_of(name: str, results: Sequence[Result]) -> list[float | None]:
 
 
 def has_any(numbers: list[float | None]) -> bool:
-    """Return whether a number is measured."""
     return numbers.count(None) < len(numbers)
 
 
