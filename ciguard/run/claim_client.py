@@ -260,9 +260,7 @@ def _in_thread(action: Callable[[], None]) -> bool:
     return True
 
 
-def _send(
-    method: str, address: str, body: bytes | None, token: str, until_s: float
-) -> tuple[int, bytes]:
+def _send(method: str, address: str, body: bytes, token: str, until_s: float) -> tuple[int, bytes]:
     """Send a request; return status and content of the answer.
 
     Raises:
@@ -279,9 +277,8 @@ def _send(
     left_s = until_s - time.monotonic()
     if left_s <= 0:
         raise _NoAnswer("no_answer", "")
-    headers = {"Accept": "application/json", "User-Agent": "ciguard"}
-    if body is not None:
-        headers["Content-Type"] = "application/json"
+    form = "application/json"
+    headers = {"Accept": form, "Content-Type": form, "User-Agent": "ciguard"}
     try:
         asked = request.Request(address, body, headers, method=method)
         asked.add_unredirected_header("Authorization", f"Bearer {token}")
@@ -312,54 +309,48 @@ NOT_ON_GITHUB = "it belongs to no run on GitHub"
 UNSAFE = "the service has no https address"
 
 
+@dataclass(frozen=True, **SLOTS)
 class Claiming:
     """The claims of one leg: asks the service, and writes its answers into the record.
 
-    Args:
+    Attributes:
         client: None for a leg without a service.
         observed: writes a line that the rules look at.
     """
 
-    def __init__(
-        self,
-        client: ClaimClient | None,
-        state: State,
-        console: Console,
-        observed: Callable[[Line], None],
-    ) -> None:
-        self._client = client
-        self._state = state
-        self._console = console
-        self._observed = observed
+    client: ClaimClient | None
+    state: State
+    console: Console
+    observed: Callable[[Line], None]
 
     def begin(self) -> None:
         """Tell the service that the leg begins, or that it claims nothing; do not wait."""
-        if self._client is not None and self._client.asks:
-            self._client.begin()
-        elif self._client is not None:
-            self._client.go_alone()
+        if self.client is not None and self.client.asks:
+            self.client.begin()
+        elif self.client is not None:
+            self.client.go_alone()
 
     def ask(self, claim: Claim) -> None:
-        if self._client is not None:
-            self._client.ask(claim)
+        if self.client is not None:
+            self.client.ask(claim)
 
     def poll(self, now_s: float) -> None:
         """Take in the answers of the service, or a timeout; never wait."""
-        if self._client is None:
+        if self.client is None:
             return
-        answer = self._client.poll()
+        answer = self.client.poll()
         if answer is not None:
-            self._take_in(answer, self._client, now_s)
-        greeting = self._client.poll_greeting()
+            self._take_in(answer, self.client, now_s)
+        greeting = self.client.poll_greeting()
         if greeting is not None:
             self._claim_held(greeting, now_s)
 
     def _take_in(self, answer: ClaimAnswer, client: ClaimClient, now_s: float) -> None:
         for block, shard in answer.taken.items():
-            if block in self._state.claims.held:
-                units = len(self._state.claims.held[block])
-                self._observed(EventLine("taken", now_s, block=block, shard=shard))
-                self._console.print_line(describe_taken(block, shard, units))
+            if block in self.state.claims.held:
+                units = len(self.state.claims.held[block])
+                self.observed(EventLine("taken", now_s, block=block, shard=shard))
+                self.console.print_line(describe_taken(block, shard, units))
         self._claim_held(answer, now_s)
         if answer.block is not None:
             self._claim(answer.block, now_s)
@@ -368,22 +359,22 @@ class Claiming:
         reason, detail = answer.problem or "nothing_left", answer.detail
         if answer.problem is not None:
             client.go_alone()
-        own_units = sum(map(len, self._state.claims.held.values()))
-        self._observed(EventLine("claims_ended", now_s, detail=detail, reason=reason))
-        self._console.print_line(describe_claims_end(reason, detail, own_units))
+        own_units = sum(map(len, self.state.claims.held.values()))
+        self.observed(EventLine("claims_ended", now_s, detail=detail, reason=reason))
+        self.console.print_line(describe_claims_end(reason, detail, own_units))
 
     def _claim_held(self, answer: ClaimAnswer, now_s: float) -> None:
         """Run the blocks that an earlier attempt of this leg claimed: no other leg runs them."""
         for block in answer.held:
-            if block not in self._state.claims.claimed:
+            if block not in self.state.claims.claimed:
                 self._claim(block, now_s)
 
     def _claim(self, block: str, now_s: float) -> None:
-        claims = self._state.claims
+        claims = self.state.claims
         units = claims.others.get(block) or claims.held.get(block) or claims.moved.get(block) or ()
-        self._observed(EventLine("claimed", now_s, block=block))
+        self.observed(EventLine("claimed", now_s, block=block))
         is_own = block not in claims.others
-        self._console.print_line(describe_claim(block, len(units), is_own=is_own))
+        self.console.print_line(describe_claim(block, len(units), is_own=is_own))
 
 
 def claim_client(

@@ -80,7 +80,6 @@ def read_cases(content: bytes, source: str, budget: UnpackBudget) -> tuple[list[
 def _with_units(
     record: Record, cases: Sequence[Result], suite_key: tuple[str, str]
 ) -> Iterator[Result]:
-    """Yield the cases with their units, in order."""
     units = _units(record, suite_key)
     header = record.header
     if header is not None and not header.plan_id and len(units) == 1:

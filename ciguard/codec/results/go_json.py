@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from ciguard.codec.results.base import MAX_MESSAGE_BYTES, truncate_message
@@ -57,15 +58,13 @@ def sniff(head: bytes) -> bool:
     return any(_EVENT.match(line) and _ACTION.search(line) for line in lines)
 
 
+@dataclass(slots=True)
 class GoLog:
     """The output of a test, a package or a build: its beginning, and an ending that it names."""
 
-    __slots__ = ("ending", "paused", "text")
-
-    def __init__(self) -> None:
-        self.paused = False  # of a test
-        self.text = ""
-        self.ending: Ending | None = None
+    paused: bool = False  # of a test
+    text: str = ""
+    ending: Ending | None = None
 
     def add(self, line: str) -> None:
         """Add a line, up to the length of a message."""
@@ -77,28 +76,25 @@ class GoLog:
             self.ending = next((ending for ending, text in _LAST_WORDS if text.match(line)), None)
 
 
+@dataclass(slots=True)
 class _Package(GoLog):
     """An open package, from its first event to its result."""
 
-    __slots__ = ("bad", "started", "tests")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tests: dict[str, GoLog] = {}
-        self.bad = 0
-        self.started = False
+    tests: dict[str, GoLog] = field(default_factory=dict)
+    bad: int = 0
+    started: bool = False
 
 
+@dataclass(slots=True)
 class _Reading:
     """The state of packages, tests and builds by the events so far."""
 
-    def __init__(self) -> None:
-        self.packages: dict[str, _Package] = {}
-        self.builds: dict[str, GoLog] = {}
-        self.unreported: set[str] = set()  # failed builds that no package has named yet
-        self.tries: Counter[str] = Counter()
-        self.died = 0
-        self.first_died = ""
+    packages: dict[str, _Package] = field(default_factory=dict)
+    builds: dict[str, GoLog] = field(default_factory=dict)
+    unreported: set[str] = field(default_factory=set)  # failed builds that no package has named yet
+    tries: Counter[str] = field(default_factory=Counter)
+    died: int = 0
+    first_died: str = ""
 
     def event(self, event: Mapping[str, Any]) -> Iterator[Result]:
         """Yield the results that an event completes."""

@@ -100,7 +100,6 @@ def memory_cgroups(membership: bytes, root: str = "/sys/fs/cgroup") -> tuple[str
 
 
 def memory_limits(folders: tuple[str, ...]) -> tuple[MemoryLimit, ...]:
-    """Return the limits of those cgroups that have one."""
     limits = []
     for folder in folders:
         for limit, usage, cache in (

@@ -249,7 +249,6 @@ class ProcessHandle:
         return b""
 
     def last_output(self) -> bytes:
-        """Return the end of the process's output."""
         try:
             with open(self.log.path, "rb") as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_OUTPUT_BYTES))
