@@ -23,7 +23,8 @@ from ciguard.sources.local import read_inputs, read_tree
 
 def prove_folder(folder: Path, world: World) -> Verdict:
     found = read_inputs(folder, "records", ())
-    return prove(world.plan, found.records, extra_findings=check_unread_files(found.problems))
+    unread = tuple(check_unread_files(found.problems))
+    return prove(world.plan, found.records, extra_findings=unread)
 
 
 def deep(folder: Path) -> None:

@@ -25,9 +25,9 @@ from stored_results import (
 
 from ciguard.errors import UsageError
 from ciguard.model import UnitKey
-from ciguard.serve.objects import open_objects
+from ciguard.serve.objects import StorageError, open_objects
 from ciguard.serve.results import manifest, read_model
-from ciguard.serve.results.duckdb_engine import EngineError, EngineMemoryError, fetch
+from ciguard.serve.results.duckdb_engine import EngineError, fetch
 from ciguard.serve.results.flaky_tests import MAX_RESULTS, Coverage, choose_runs
 from ciguard.serve.results.manifest import ManifestFile
 from ciguard.serve.results.parquet_columns import DAY_MS
@@ -323,6 +323,6 @@ def test_question_that_needs_too_much_memory_is_asked_once(
 
     results.writer.write([RUN])
     monkeypatch.setattr(read_model, "fetch", count)
-    with pytest.raises(EngineMemoryError, match="Out of Memory"):
+    with pytest.raises(StorageError, match="Out of Memory"):
         results.read.run_page(RUN.key, ResultFilters())
     assert len(asked) == 1
