@@ -8,6 +8,8 @@ from typing import Final
 import click
 from click.decorators import FC
 
+from ciguard.errors import UsageError
+
 HISTORY: Final = click.option(
     "--history",
     metavar="FILE|branch:NAME|URL",
@@ -31,3 +33,16 @@ def format_option(*formats: str, text: str = "Output format.") -> Callable[[FC],
     """Return the option `--format`; the first format is the default, `text` the help."""
     choice = click.Choice(formats)
     return click.option("--format", "format_", type=choice, default=formats[0], help=text)
+
+
+def parse_budget(text: str) -> float:
+    """Parse `--budget`, a time > 0 such as "10m"; raise UsageError for any other text."""
+    from ciguard.config.sections import seconds  # noqa: PLC0415  # pydantic: not for --help
+
+    try:
+        value_s = seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{error}, found {text!r}", where="--budget") from None
+    if not isinstance(value_s, float) or value_s <= 0:
+        raise UsageError(f"expected more than 0, found {text!r}", where="--budget")
+    return value_s

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ciguard import console
-from ciguard.config.options import OUTPUT, format_option
+from ciguard.config.options import OUTPUT, format_option, parse_budget
 from ciguard.errors import ExitCode, UsageError
 from ciguard.sources import local
 from ciguard.text import one_line
@@ -127,13 +127,13 @@ def command(
             units or "",
             comparison,
             Design(runs or RUNS_OF_COMMITS, warmup, arms=("base", "head")),
-            budget_s=parse_seconds(budget or BUDGET_OF_COMMITS),
+            budget_s=parse_budget(budget or BUDGET_OF_COMMITS),
         )
         blocks, content = view.commit_document(experiment), commits_as_json(experiment)
     else:
         most = runs or (RUNS_IN_BUDGET if budget else RUNS)
         design = Design(most, warmup, parse_conditions(conditions_text), tuple(commands))
-        budget_s = parse_seconds(budget or BUDGET)
+        budget_s = parse_budget(budget or BUDGET)
         experiment = _run_experiment(invocation, design, commands, budget_s)
         blocks, content = view.document(experiment), as_json(experiment)
     if format_ == "json":
@@ -216,19 +216,6 @@ def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
             raise UsageError(f"{text!r} {what}", where="--condition", fix=fix)
         conditions.append(condition)
     return tuple(conditions) or ({},)
-
-
-def parse_seconds(text: str) -> float:
-    """Parse a time > 0 such as "10m"; raise UsageError for any other text."""
-    from ciguard.config.sections import seconds  # noqa: PLC0415  # pydantic: not for --help
-
-    try:
-        value_s = seconds(text)
-    except ValueError as error:
-        raise UsageError(f"{error}, found {text!r}", where="--budget") from None
-    if not isinstance(value_s, float) or value_s <= 0:
-        raise UsageError(f"expected more than 0, found {text!r}", where="--budget")
-    return value_s
 
 
 def _run_experiment(

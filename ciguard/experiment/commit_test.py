@@ -91,7 +91,12 @@ def plan_of(units: Sequence[UnitKey], suites: Mapping[str, Suite]) -> bytes:
         key=SHARD,
         pool=POOL,
         units=tuple(
-            PlannedUnit(unit.unit, unit.suite, unit.variant, has_history=False) for unit in units
+            PlannedUnit(
+                *(unit.unit, unit.suite, unit.variant),
+                has_history=False,
+                timeout_s=suites[unit.suite].timeout_s,
+            )
+            for unit in units
         ),
         predicted=Prediction(0.0, 0.0),
     )

@@ -6,9 +6,10 @@ import io
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
@@ -63,18 +64,19 @@ def confirm(
         with process.SignalGuard() as stopping, ExitStack() as stack:
             folder = stack.enter_context(stopping.private_folder())
             checkouts = {
-                arm: _checkout(stack, stopping, repository, folder / arm, commit)
+                arm: add_checkout(stack, stopping, repository, folder / arm, commit)
                 for arm, commit in commits.items()
             }
             legs = process.LegRunner(stopping, folder)
-            runner = _CommitRunner(invocation, config, folder, checkouts, wanted, excluded, legs)
+            runner = CommitRunner(invocation, config, checkouts, legs)
             for arm in checkouts:
                 runner.set_up(arm, stopping)
             began_s = process.now_s()  # the budget does not contain the set-up
             legs.until_s = began_s + budget_s
-            why = result.run_design(
-                design, done, runner.measure, legs.remaining_s, may_stop_early=False
-            )
+            plan = folder / "plan.json"
+            plan.write_bytes(commit_test.plan_of(wanted.units, suites_of(config)))
+            measure = partial(_measure, runner, plan, wanted, excluded)
+            why = result.run_design(design, done, measure, legs.remaining_s, may_stop_early=False)
     except process.Interrupted as error:
         stopped_by = error.number
     experiment = commit_test.conclude(
@@ -117,7 +119,7 @@ def _request(
     return comparison, wanted
 
 
-def _checkout(
+def add_checkout(
     stack: ExitStack, stopping: SignalGuard, repository: Checkout, path: Path, commit: str
 ) -> Path:
     """Add a worktree that `stack` removes; return its folder for the current folder."""
@@ -132,6 +134,31 @@ def _checkout(
     return path / repository.prefix()
 
 
+def _measure(
+    runner: CommitRunner,
+    plan: Path,
+    request: commit_test.Request,
+    exclusions: dict[CaseKey, Exclusion],
+    step: Step,
+) -> measurement.Measurement:
+    def read(
+        run: measurement.Measurement, record_dir: Path, output_text: str
+    ) -> measurement.Measurement:
+        records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
+        failure = commit_test.failure_of(records, output_text)
+        if failure:
+            return replace(run, failure=failure)
+        excluded = commit_test.exclusions(records[0], request.units, step.arm)
+        exclusions.update({**excluded, **exclusions})
+        return replace(run, values=commit_test.values_of(records[0]))
+
+    run = runner.run(step, plan, read)
+    summary = f"{len(run.values)} numbers" if run.values else ""
+    summary = summary or measurement_text(run) or "no number"
+    console.err(f"{step_text(step, Design(1))}: {summary} in {run.duration_s:.1f} s")
+    return run
+
+
 def _update(invocation: Invocation, name: str, comparison: Comparison, result: Experiment) -> None:
     tiers = {
         (commit_test.key_of(row.metric), row.metric.name): tier_of(commit_test.row_verdict_of(row))
@@ -144,61 +171,43 @@ def _update(invocation: Invocation, name: str, comparison: Comparison, result: E
 
 
 @dataclass
-class _CommitRunner:
+class CommitRunner:
+    """Runs tests in checkouts of commits, which the project's set-up makes ready.
+
+    Attributes:
+        checkouts: by name of a commit, the folder for the current folder.
+    """
+
     invocation: Invocation
     config: Config
-    folder: Path
     checkouts: Mapping[str, Path]
-    request: commit_test.Request
-    exclusions: dict[CaseKey, Exclusion]
     legs: process.LegRunner
-    suites: Mapping[str, Any] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.suites = suites_of(self.config)
-        (self.folder / "plan.json").write_bytes(
-            commit_test.plan_of(self.request.units, self.suites)
-        )
-
-    def set_up(self, arm: str, stopping: SignalGuard) -> None:
+    def set_up(self, name: str, stopping: SignalGuard) -> None:
         """Prepare a checkout by the project's command; raise InputError if the command fails."""
         command = self.config.experiment.setup
         if not command:
             return
-        console.err(f"{arm}: {one_line(command)}")
-        argv = ("sh", "-c", command)
-        code, output_text = stopping.run(argv, self.checkouts[arm], self.environ(arm), float("inf"))
-        if code:
+        console.err(f"{name:.10}: {one_line(command)}")
+        argv, remaining_s = ("sh", "-c", command), self.legs.remaining_s()
+        cwd, environ = self.checkouts[name], self.environ(name)
+        code, output_text = stopping.run(argv, cwd, environ, remaining_s)
+        if code != 0:
             lines = "\n".join(f"    {one_line(x)}" for x in output_text.splitlines()[-LAST_LINES:])
-            what = f"the set-up of {arm} ended with exit code {code}\n{lines}"
+            what = f"the set-up of {name:.10} ended with exit code {code}\n{lines}"
             fix = "set experiment.setup to what makes a fresh checkout ready for its tests"
             raise InputError(what, where="experiment.setup", fix=fix)
 
-    def environ(self, arm: str) -> dict[str, str]:
+    def environ(self, name: str) -> dict[str, str]:
         """Return the environment with the checkout's own programs first on PATH."""
-        folders = [self.checkouts[arm] / name for name in self.config.experiment.path]
+        folders = [self.checkouts[name] / path for path in self.config.experiment.path]
         existing = [str(folder.absolute()) for folder in folders if folder.is_dir()]
         path = os.pathsep.join([*existing, self.invocation.environ.get("PATH", os.defpath)])
         return {**self.invocation.environ, "PATH": path}
 
-    def measure(self, step: Step) -> measurement.Measurement:
-        plan = str(self.folder / "plan.json")
-        arguments = ("--plan", plan, "--shard", commit_test.SHARD)
-        cwd, environ = self.checkouts[step.arm], self.environ(step.arm)
-
-        def read(
-            run: measurement.Measurement, record_dir: Path, output_text: str
-        ) -> measurement.Measurement:
-            records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
-            failure = commit_test.failure_of(records, output_text)
-            if failure:
-                return replace(run, failure=failure)
-            excluded = commit_test.exclusions(records[0], self.request.units, step.arm)
-            self.exclusions.update({**excluded, **self.exclusions})
-            return replace(run, values=commit_test.values_of(records[0]))
-
-        run = self.legs.run(step, arguments, cwd, environ, read)
-        summary = f"{len(run.values)} numbers" if run.values else ""
-        summary = summary or measurement_text(run) or "no number"
-        console.err(f"{step_text(step, Design(1))}: {summary} in {run.duration_s:.1f} s")
-        return run
+    def run(self, step: Step, plan: Path, read: process.Read) -> measurement.Measurement:
+        """Run the shard of a plan in the checkout of the step's arm."""
+        arguments = ("--plan", str(plan), "--shard", commit_test.SHARD)
+        return self.legs.run(
+            step, arguments, self.checkouts[step.arm], self.environ(step.arm), read
+        )

@@ -32,7 +32,6 @@ from ciguard.experiment.result import (
     CpuAnswer,
     Exclusion,
     Experiment,
-    RowVerdict,
     StopReason,
     Unpaired,
     external_cpu_ratio,
@@ -126,7 +125,11 @@ def commit_document(result: Experiment) -> tuple[Block, ...]:
     coverage = _coverage(runs, result.design.warm, result.wall_s, result.stopped_because)
     rows.append(("runs", coverage))
     columns = (Column("test"), *_columns("base", "head"))
-    cells = tuple(_commit_row(row) for row in result.rows)
+    cells = []
+    for row in result.rows:
+        name = identifier(case_name(key_of(row.metric)))
+        measure = () if row.is_time else (" (memory)",)
+        cells.append(((name, *measure), *_row(row, row_verdict_of(row))))
     excluded = tuple(
         Item((identifier(case_name(key)), ": ", exclusion_text(exclusion)))
         for key, exclusion in result.exclusions.items()
@@ -134,7 +137,7 @@ def commit_document(result: Experiment) -> tuple[Block, ...]:
     return (
         Headline(headline_text(result)),
         Facts(tuple(rows)),
-        Table(columns, cells, "test"),
+        Table(columns, tuple(cells), "test"),
         Section("excluded", (Bullets(excluded, "test"),), title="Not judged"),
         *_failure(result.failed, result.design),
         Paragraph(COMMIT_ERROR_RATE, is_note=True),
@@ -183,12 +186,6 @@ def _row(row: Row, verdict: str) -> Cells:
         str(row.n),
         "-" if verdict == "no significant difference" else verdict,
     )
-
-
-def _commit_row(row: Row) -> Cells:
-    name = identifier(case_name(key_of(row.metric)))
-    measure = () if row.is_time else (" (memory)",)
-    return ((name, *measure), *_row(row, row_verdict_of(row)))
 
 
 def cpu_answer_text(answer: CpuAnswer, design: Design) -> str:
@@ -336,12 +333,8 @@ def coverage_text(experiment: Experiment) -> str:
     text = f"{most} of each arm" if least == most else f"{least} to {most} of each arm"
     text += " in each condition" * (conditions > 1)
     warm = sum(run.step.is_warm and bool(run.values) for run in experiment.measurements)
-    return _coverage(
-        text,
-        warm // (len(experiment.design.arms) * conditions),
-        experiment.wall_s,
-        experiment.stopped_because,
-    )
+    warm_each = warm // (len(experiment.design.arms) * conditions)
+    return _coverage(text, warm_each, experiment.wall_s, experiment.stopped_because)
 
 
 def _coverage(text: str, warm: int, wall_s: float, reason: StopReason) -> str:
@@ -351,6 +344,7 @@ def _coverage(text: str, warm: int, wall_s: float, reason: StopReason) -> str:
 
 
 SCHEMA: Final = 1
+NUMBERS: Final = ("n", "before", "after", "ratio", "low", "high", "p")  # of a row
 
 
 def as_json(experiment: Experiment) -> dict[str, Any]:
@@ -369,7 +363,16 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
         "pairs": list(experiment.blocks),
         "wall_s": experiment.wall_s,
         "alpha": experiment.level,
-        "rows": [_row_json(row, experiment.row_verdict(row)) for row in experiment.rows],
+        "rows": [
+            {
+                "condition": row.condition,
+                "arm": row.arm,
+                **_metric_json(row.metric),
+                **{name: getattr(row, name) for name in (*NUMBERS, "noise")},
+                "verdict": experiment.row_verdict(row),
+            }
+            for row in experiment.rows
+        ],
         "unpaired": [
             {
                 "arm": unpaired.arm,
@@ -393,7 +396,6 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
 
 
 def commits_as_json(result: Experiment) -> dict[str, Any]:
-    numbers = ("n", "before", "after", "ratio", "low", "high", "p")
     return {
         "schema": SCHEMA,
         "verdict": result.verdict,
@@ -408,7 +410,7 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
             {
                 "key": key_of(row.metric)._asdict(),
                 "measure": row.metric.name,
-                **{name: getattr(row, name) for name in numbers},
+                **{name: getattr(row, name) for name in NUMBERS},
                 "verdict": row_verdict_of(row),
             }
             for row in result.rows
@@ -417,17 +419,6 @@ def commits_as_json(result: Experiment) -> dict[str, Any]:
             {"key": key._asdict(), **asdict(exclusion)}
             for key, exclusion in result.exclusions.items()
         ],
-    }
-
-
-def _row_json(row: Row, verdict: RowVerdict) -> dict[str, Any]:
-    numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise")
-    return {
-        "condition": row.condition,
-        "arm": row.arm,
-        **_metric_json(row.metric),
-        **{name: getattr(row, name) for name in numbers},
-        "verdict": verdict,
     }
 
 

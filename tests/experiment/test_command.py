@@ -19,9 +19,10 @@ from conftest import Ciguard, Golden, clean_environment
 from experiment.simulated_programs import Program
 from markdown_it import MarkdownIt
 
+from ciguard.config.options import parse_budget
 from ciguard.errors import UsageError
 from ciguard.experiment import view
-from ciguard.experiment.command import parse_arms, parse_conditions, parse_seconds
+from ciguard.experiment.command import parse_arms, parse_conditions
 from ciguard.experiment.result import Experiment
 from ciguard.experiment.view import as_json, verdict_lines
 from ciguard.render.markdown import as_markdown
@@ -299,14 +300,10 @@ def test_conditions_are_name_value_pairs() -> None:
 
 
 def test_budget_is_a_duration() -> None:
-    assert (parse_seconds("90s"), parse_seconds("1h30m"), parse_seconds("12")) == (
-        90.0,
-        5400.0,
-        12.0,
-    )
+    assert [*map(parse_budget, ("90s", "1h30m", "12"))] == [90.0, 5400.0, 12.0]
     for text in ("-1s", "soon", "0s"):
         with pytest.raises(UsageError, match="--budget: expected"):
-            parse_seconds(text)
+            parse_budget(text)
 
 
 SHOWN = {
