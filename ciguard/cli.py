@@ -38,6 +38,7 @@ VERBS: Final = {
     "history": "add runs to the history, show it, copy it",
     "site": "write static pages of histories",
     "serve": "keep an organisation's runs: judge, show and compare them",
+    "culprit": "search the commit since which tests fail or need more",
     "experiment": "measure commands or two commits against each other",
 }
 

@@ -120,6 +120,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *(*SHARED, "experiment", "compare.comparison", "compare.confirmation", "compare.json"),
         "compare.wording",
     ),
+    "culprit": (
+        *(*SHARED, "culprit", "compare.comparison", "compare.json.read_document"),
+        *("compare.statistics", "render.change_point"),
+    ),
+    # Composes: the tests of an experiment, at the commits that a search names.
+    "culprit.work": (*SHARED, "culprit", "config", "console", "experiment", "git", "sources.local"),
+    "culprit.command": (
+        *(*SHARED, "culprit", "compare.json", "experiment", "history"),
+        "report.publish",
+    ),
     "history": (*SHARED, "sources.local", "git", "github.retry"),
     "init": (
         *(
@@ -162,7 +172,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composes all, for an organisation.
     "serve": (
         *(*SHARED, "config", "github", "guard", "compare", "history", "render", "report"),
-        *("console", "sources", "render.templates", "explain.explanation"),
+        *("console", "sources", "render.templates", "explain.explanation", "culprit.answer"),
         "plan.pool_shards.CLAIM_S",
     ),
     "serve.state": ("errors", "github.retry", "model", "render.pages", "serve.state"),
@@ -171,6 +181,7 @@ VERBS = (
     "plan",
     "guard",
     "compare",
+    "culprit",
     "experiment",
     "history",
     "init",
@@ -204,6 +215,7 @@ PURE = frozenset(
 # A command that is not `command.py`: these verbs have two halves.
 COMMANDS = frozenset(
     {"experiment.command", "experiment.commits", "audit.command", "audit.matrix_command"}
+    | {"culprit.command", "culprit.work"}
     | {"audit.workflow_command"}
 )
 

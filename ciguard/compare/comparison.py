@@ -35,6 +35,7 @@ from ciguard.model.record import newest_by_shard
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
 
+LARGE_RATIO: Final = 0.2  # of a suspect of memory that a search for its culprit may confirm
 
 NoteKind = Literal[
     "no_base",
@@ -156,6 +157,22 @@ class Comparison:
     def suspects(self) -> tuple[CaseChange, ...]:
         """The suspect losses, those of memory, the more certain measure, first."""
         return (*self.memory.of_tier("suspect"), *self.durations.of_tier("suspect"))
+
+    @property
+    def newly_failing(self) -> tuple[Transition, ...]:
+        """The failures of cases that the base has: a commit since it may be the culprit."""
+        worse = (case for case in self.transitions if case.kind in WORSE_KINDS)
+        return tuple(case for case in worse if case.before is not None)
+
+    @property
+    def clear_losses(self) -> tuple[CaseChange, ...]:
+        """The losses of memory and time that are confirmed, and the large suspects."""
+        suspects = (
+            *(loss for loss in self.memory.of_tier("suspect") if loss.ratio >= LARGE_RATIO),
+            *(loss for loss in self.durations.of_tier("suspect") if loss.is_large),
+        )
+        verdicts = self.memory, self.durations
+        return (*(loss for verdict in verdicts for loss in verdict.of_tier("confirmed")), *suspects)
 
     @property
     def deaths_on_both(self) -> Counter[Ending]:

@@ -84,6 +84,25 @@ class Checkout:
         listed = self._checked_output("rev-list", f"{old}..{new}")
         return frozenset((old, *_text(listed).split()))
 
+    def merged_commits(self, old: str, new: str) -> list[tuple[str, str]]:
+        """Return SHA and subject of the commits after `old`, by first parents, the oldest first.
+
+        Raises:
+            RemoteError: `old` is no ancestor, or the clone may lack commits.
+        """
+        if self._is_shallow() or not self.ancestors_among(new, (old,)).get(old):
+            what = f"{old:.10} is no ancestor of {new:.10}, as far as this clone knows"
+            raise RemoteError(
+                what, where="git", fix="name two commits of a clone that is not shallow"
+            )
+        options = ("--first-parent", "--reverse", "--format=%H %P%x1f%s")
+        listed = _text(self._checked_output("log", *options, f"{old}..{new}")).split("\n")
+        entries = [line.partition("\x1f") for line in listed if line]
+        if entries and entries[0][0].split()[1:2] != [old]:
+            what = f"{old:.10} is not on the line of first parents of {new:.10}"
+            raise RemoteError(what, where="git", fix="name a commit of the branch itself")
+        return [(ids.split()[0], subject) for ids, _, subject in entries]
+
     def _is_shallow(self) -> bool:
         return _text(self._git("rev-parse", "--is-shallow-repository").stdout) != "false"
 

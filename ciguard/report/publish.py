@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
+from ciguard.document import Block
 from ciguard.errors import ExitCode
 from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
@@ -23,7 +24,7 @@ from ciguard.github.models import Account, CheckRun, Text
 from ciguard.github.repository_ref import token_of
 from ciguard.github.run_client import open_pulls, pulls_of
 from ciguard.guard.annotations_and_outputs import Annotation, annotations_of
-from ciguard.render.markdown import SizeLimit, utf16_units
+from ciguard.render.markdown import SizeLimit, as_markdown, utf16_units
 from ciguard.report.view import Report, ReportData, links_of_run
 from ciguard.text import one_line
 
@@ -66,6 +67,7 @@ def upsert_comment(
     first comment the list once more, as another run may have written its own meanwhile.
 
     Args:
+        pull_request: number of the pull request or issue.
         run: run and attempt of the text; the text of a newer run is not overwritten.
         author: our account, if the caller knows it (a GitHub App); None to ask GitHub.
 
@@ -332,7 +334,9 @@ def publish(
         try:
             done.append(act(publisher))
         except Forbidden as error:
-            notes.append(_refusal_note(channel, error, run))
+            fix = FORK if run.is_fork and channel == "comment" else f"To have it, {error.fix}."
+            refused = f"could not be written with this token ({error.what})"
+            notes.append(f"The {channel} {refused}. {fix}")
         except GitHubError as error:
             detail = one_line(" ".join(str(error).split()), 400)
             notes.append(f"The {channel} could not be written: {detail}")
@@ -352,11 +356,6 @@ def _actions(run: ActionsRun, wanted: Channels) -> list[tuple[str, Callable[[_Pu
     is_comment_alone = wanted.comment and len(actions) == 1
     has_pull_request = run.pull_request is not None or run.triggering.event == "pull_request"
     return [] if is_comment_alone and not has_pull_request else actions
-
-
-def _refusal_note(channel: str, error: Forbidden, run: ActionsRun) -> str:
-    fix = FORK if run.is_fork and channel == "comment" else f"To have it, {error.fix}."
-    return f"The {channel} could not be written with this token ({error.what}). {fix}"
 
 
 def _done(channel: str, text: StickyText) -> str:
@@ -504,7 +503,10 @@ def create_check(
     try:
         check = github.post(CheckRun, path, data)
     except MaybeDone:
-        existing = _existing_check(github, repository, head_sha, name, external_id)
+        sha, query = quote(head_sha, safe=""), f"check_name={quote(name, safe='')}&filter=all"
+        listed_path = f"/repos/{repository}/commits/{sha}/check-runs?{query}"
+        listed = github.items(CheckRun, listed_path, key="check_runs")
+        existing = next((one for one in listed if one.external_id == external_id), None)
         check = existing or github.post(CheckRun, path, data)
     for batch in batches[1:]:
         # GitHub adds these annotations to the existing ones.
@@ -528,10 +530,19 @@ def _as_json(annotation: Annotation) -> dict[str, Any]:
     }
 
 
-def _existing_check(
-    github: GitHub, repository: str, head_sha: str, name: str, external_id: str
-) -> CheckRun | None:
-    sha, query = quote(head_sha, safe=""), f"check_name={quote(name, safe='')}&filter=all"
-    path = f"/repos/{repository}/commits/{sha}/check-runs?{query}"
-    checks = github.items(CheckRun, path, key="check_runs")
-    return next((check for check in checks if check.external_id == external_id), None)
+def publish_culprits(environ: Mapping[str, str], blocks: Sequence[Block]) -> str:
+    """Write this run's comment on the base's open issue, and return in words what was done."""
+    run = current_run(environ)
+    if run is None or not run.is_base_branch:
+        return "nothing is published: this is no run of the base branch"
+    path = f"/repos/{run.repository}/issues"
+    with GitHub(run.api_url, SecretStr(token_of(environ))) as github:
+        ours = _Issues(github, path, path, own_account(github), run.workflow).ours()
+        number = next((issue.id for issue in ours if issue.state == "open"), None)
+        if number is None:
+            return f"nothing is published: no issue of ciguard is open for {run.workflow}"
+        key = f"{run.workflow} culprit {run.run_id}"
+        text = as_markdown(blocks, limit=SizeLimit(MAX_CHARS - 1024, utf16_units))
+        where = github, run.repository, number
+        done = upsert_comment(*where, key=key, body=text, run=run.subject_run)
+    return f"comment {done.action}: {done.html_url}"

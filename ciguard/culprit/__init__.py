@@ -1,0 +1,1 @@
+"""`ciguard culprit`: the commit since which a test fails, or needs more."""
