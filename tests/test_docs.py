@@ -275,7 +275,7 @@ def test_actions_page_matches_the_actions(golden: Golden) -> None:
         "",
         "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
     ]
-    for name in ("", "plan", "run", "report", "history", "confirm", "coverage", "site"):
+    for name in ("", "plan", "run", "report", "history", "confirm", "coverage", "culprit", "site"):
         lines += _action(name)
     golden("\n".join(lines) + "\n", REFERENCE / "actions.md")
 

@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 
 from ciguard.config.sections import (
     CoverageConfig,
+    CulpritConfig,
     ExperimentConfig,
     GuardConfig,
     HistoryConfig,
@@ -86,6 +87,7 @@ class Config(Section):
     report: ReportConfig = ReportConfig()
     metrics: MetricsConfig = MetricsConfig()
     experiment: ExperimentConfig = ExperimentConfig()
+    culprit: CulpritConfig = CulpritConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     owners: dict[str, Texts] = Field({}, description="owners of files by pattern, over CODEOWNERS")
     routes: dict[str, str] = Field(

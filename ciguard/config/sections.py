@@ -501,6 +501,20 @@ class ExperimentConfig(Section):
     )
 
 
+class CulpritConfig(Section):
+    """[culprit]: search for the commit that made the base branch red, by the workflow."""
+
+    on_red: bool = Field(
+        False,
+        description=(
+            "add jobs that search for the commit after a push to the base branch in which a test "
+            "newly fails or has regressed, and that write the answer into the branch's issue"
+        ),
+    )
+    budget: Seconds = Field(1200.0, description="time of one search")
+    per_day: Seconds = Field(3600.0, description="time of all searches in 24 hours together")
+
+
 class WorkflowConfig(Section):
     """[workflow]: contents of the workflow that `ciguard init` writes."""
 

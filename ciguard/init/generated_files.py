@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -51,6 +52,7 @@ HISTORY_FILE_WARNING: Final = (
 LOST_FIX: Final = (
     'set store = "branch:ciguard-history" in [history], or carry the file between runs yourself'
 )
+SETUP_MINUTES: Final = 30  # of a job that searches for a culprit, besides the search
 HEADER: Final = """\
 # What ciguard must know about this repository; docs/reference/configuration.md lists every key.
 """
@@ -62,7 +64,7 @@ NO_SETUP: Final = (
     'setup in [workflow], or setup = "" where none is needed'
 )
 NO_CHECKOUT: Final = (
-    "suspects are run in fresh checkouts of both commits, and nothing says what makes one ready"
+    "tests are run again in fresh checkouts of commits, and nothing says what makes one ready"
 )
 NO_CHECKOUT_FIX: Final = (
     'set experiment.setup, as "python3 -m venv .venv && .venv/bin/pip install -q -e .[test]"; '
@@ -127,6 +129,8 @@ def generate(
         checkpoint="" if every_s is None else time_text(every_s),
         checkpoint_steps=steps,
         confirm_suspects=config.workflow.confirm_suspects,
+        culprit_budget=time_text(config.culprit.budget) if config.culprit.on_red else "",
+        culprit_minutes=SETUP_MINUTES + math.ceil(config.culprit.budget / 60),
         branch=config.history.in_branch,
         service=config.history.in_service,
         claims=config.plan.claims if steps == 1 else "",  # a job with checkpoints claims no tests
@@ -151,8 +155,9 @@ def _configuration(
 ) -> tuple[GeneratedFile | None, str]:
     """Return the configuration file, if it changes, and the set-up steps."""
     file, workflow = configured_by(folder), config.workflow
-    if workflow.confirm_suspects and not config.experiment.setup:
-        raise UsageError(NO_CHECKOUT, where="workflow.confirm_suspects", fix=NO_CHECKOUT_FIX)
+    key = "workflow.confirm_suspects" if workflow.confirm_suspects else "culprit.on_red"
+    if (workflow.confirm_suspects or config.culprit.on_red) and not config.experiment.setup:
+        raise UsageError(NO_CHECKOUT, where=key, fix=NO_CHECKOUT_FIX)
     has_suites = bool(file) and "suite" in config.model_fields_set
     has_setup = bool(file) and "setup" in workflow.model_fields_set
     if has_suites and has_setup:

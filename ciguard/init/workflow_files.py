@@ -80,6 +80,8 @@ class Workflow:
         checkpoint: time during which a step starts tests, as in `--for`; "" for a single step.
         checkpoint_steps: maximum number of steps of a job; the last step runs to the end.
         confirm_suspects: add jobs that run suspects of a pull request again on both commits.
+        culprit_budget: time of a search for the commit that made the base red; "" for no search.
+        culprit_minutes: time limit of its job, with the set-up.
         branch: the history is a branch of the repository, written by a job.
         service: a service stores the history: jobs identify themselves, and none writes it.
         claims: address of the service that gives jobs further tests during the run; "" for none.
@@ -94,6 +96,8 @@ class Workflow:
     checkpoint: str = ""
     checkpoint_steps: int = 1
     confirm_suspects: bool = False
+    culprit_budget: str = ""
+    culprit_minutes: int = 0
     branch: bool = True
     service: bool = False
     claims: str = ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 from pydantic import SecretStr
@@ -19,21 +21,27 @@ from ciguard.compare.baseline_selection import EVENTS
 from ciguard.compare.confirmation import read_confirmation
 from ciguard.compare.json import json_text
 from ciguard.config.file import process_log_reader
+from ciguard.config.invocation import Invocation
 from ciguard.config.options import OUTPUT, format_option
+from ciguard.config.sections import CulpritConfig
 from ciguard.document import Headline
 from ciguard.errors import CiguardError, InputError
-from ciguard.github.client import GitHub
-from ciguard.github.events import current_run
+from ciguard.github.client import PAGE_SIZE, GitHub
+from ciguard.github.events import ActionsRun, current_run
+from ciguard.github.models import Artifact
 from ciguard.github.repository_ref import token_of
 from ciguard.github.run_client import runs_of_base
 from ciguard.guard.annotations_and_outputs import outputs_without_verdict
 from ciguard.guard.evaluation import (
+    PastRuns,
+    RunOptions,
     evaluation_options,
     past_runs_of,
     run_options,
     write_annotations_and_outputs,
 )
 from ciguard.guard.policy import context_of
+from ciguard.history.file import History
 from ciguard.history.ingest import RunMetadata, history_of
 from ciguard.history.merge import merge
 from ciguard.history.service_store import ServiceStore
@@ -41,26 +49,26 @@ from ciguard.history.stores import SERVICE_SCHEMES, LoadedHistory
 from ciguard.model.service_address import REQUEST_URL
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.render.plaintext import as_text
-from ciguard.report.judging import judge, records_of_plan
+from ciguard.report.judging import GitHubOpener, judge, records_of_plan
 from ciguard.report.publish import Channels, publish_in_job
-from ciguard.report.view import Report
+from ciguard.report.view import Report, ReportData
 from ciguard.sources import local
 from ciguard.sources.artifacts import PLAN_FILE, RECORD, RunArtifacts
 from ciguard.sources.inputs import listed_tests, open_inputs
 from ciguard.sources.previous_run import INTERRUPTED, artifact_name, encode_values
-from ciguard.text import step_outputs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from ciguard.config.invocation import Invocation
-    from ciguard.github.events import ActionsRun
-    from ciguard.guard.evaluation import PastRuns, RunOptions
-    from ciguard.history.file import History
-    from ciguard.report.judging import GitHubOpener
+from ciguard.text import duration, one_line, step_outputs
 
 MAX_BASE_RUNS: Final = 5
 SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB with the notes
+# It starts a search for a culprit, and is counted, not the answer: a search counts from its start,
+# and if its job dies. Its name is equal in all runs: GitHub lists artifacts by name.
+ARTIFACT: Final = "ciguard-culprit-comparison"
+PERIOD: Final = timedelta(hours=24)
+SPENT: Final = (
+    "No search for the commit is started: with it, the searches of 24 hours could take {time}, and "
+    "`culprit.per_day` is {per_day}."
+)
+UNKNOWN: Final = "No search for the commit is started: those of 24 hours are not known ({error})."
 
 
 @click.command()
@@ -139,15 +147,20 @@ def command(
     published = publish_in_job(
         invocation.environ, answer, channels, comment_by=_comment_by(invocation, answer)
     )
-    for line in (*published.done, *published.notes):
+    run, config = current_run(invocation.environ), invocation.config().culprit
+    opener = _github_opener(run, invocation.environ) if comparison else None
+    culprit, note = _start_search(opener, run, answer.contents, config)
+    notes = (*published.notes, note) if note else published.notes
+    for line in (*published.done, *notes):
         console.err(line)
     outputs = {
         "values_artifact": _write_values(invocation, answer, values) if values is not None else "",
         "suspects": _write_comparison(invocation, answer, comparison) if comparison else "",
+        "culprit": culprit,
     }
     if github:
         if target := invocation.environ.get("GITHUB_STEP_SUMMARY"):
-            local.append(target, "\n\n".join([text.rstrip(), *published.notes]) + "\n")
+            local.append(target, "\n\n".join([text.rstrip(), *notes]) + "\n")
         if answer.contents is not None:
             write_annotations_and_outputs(invocation, answer.contents.verdict, outputs)
         else:
@@ -315,3 +328,43 @@ def _write_comparison(invocation: Invocation, answer: Report, path: str) -> str:
     content = json_text(comparison).encode("utf-8", "backslashreplace")
     local.write(invocation.folder / path, content)
     return str(len(comparison.suspects) or "")
+
+
+def _start_search(
+    open_github: GitHubOpener | None,
+    run: ActionsRun | None,
+    judged: ReportData | None,
+    config: CulpritConfig,
+) -> tuple[str, str]:
+    """Return the artifact that starts a search, and ""; or "", and a note why none starts."""
+    comparison = judged.comparison if judged is not None else None
+    if open_github is None or run is None or comparison is None or not config.on_red:
+        return "", ""
+    is_worse = comparison.newly_failing or comparison.clear_losses
+    # The artifact of another attempt would be replaced, and its search not be counted.
+    is_first_push = run.event == "push" and run.is_base_branch and run.run_attempt in (None, 1)
+    if not (is_worse and is_first_push):
+        return "", ""
+    path = f"/repos/{run.repository}/actions/artifacts?name={ARTIFACT}"
+    try:
+        with open_github() as github:
+            artifacts = github.items(Artifact, path, key="artifacts", limit=PAGE_SIZE)
+    except CiguardError as error:
+        return "", UNKNOWN.format(error=one_line(error.what, 400))
+    since = datetime.now(UTC) - PERIOD
+    searches = [one for one in artifacts if _is_recent_search(one, run, since)]
+    time_s = (len(searches) + 1) * config.budget
+    if time_s <= config.per_day:
+        return ARTIFACT, ""
+    return "", SPENT.format(time=duration(time_s), per_day=duration(config.per_day))
+
+
+def _is_recent_search(artifact: Artifact, run: ActionsRun, since: datetime) -> bool:
+    """Return whether a run of this branch uploaded it; any pull request could use its name."""
+    uploading, created_at = artifact.workflow_run, artifact.created_at
+    return (
+        uploading is not None
+        and uploading.head_branch == run.branch
+        and uploading.head_repository_id == uploading.repository_id
+        and (created_at is None or created_at >= since)
+    )

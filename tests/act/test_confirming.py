@@ -33,9 +33,11 @@ fail_on = ["memory"]
 HISTORY = "branch:ciguard-history"
 
 
-def set_up_repository(github: GitHub) -> None:
-    """A small suite, a workflow that confirms suspects, and three past runs."""
-    files = {"tests/test_stock.py": TESTS.format(mb=1), "ciguard.toml": CONFIGURATION}
+FILES = {"tests/test_stock.py": TESTS.format(mb=1), "ciguard.toml": CONFIGURATION}
+
+
+def set_up_repository(github: GitHub, files: dict[str, str] = FILES) -> None:
+    """A small suite, a workflow for these files, and three past runs."""
     github.commit("a shop", files)
     answer = github.ciguard("init", "--yes")
     assert answer.returncode == 0, answer.stderr

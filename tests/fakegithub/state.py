@@ -253,7 +253,7 @@ class FakeGitHub:
 
     def list_comments(self, _: Login, part: Mapping[str, str], request: Request) -> Answer:
         repository, number = part["repository"], int(part["number"])
-        if (repository, number) not in self.pulls:
+        if (repository, number) not in self.pulls and number not in self.issues:
             return refused(404, "Not Found")
         issue_url = f"{self.address}/repos/{repository}/issues/{number}"
         found = [one for _, one in sorted(self.comments.items()) if one["issue_url"] == issue_url]
@@ -262,7 +262,7 @@ class FakeGitHub:
 
     def create_comment(self, login: Login, part: Mapping[str, str], request: Request) -> Answer:
         repository, number = part["repository"], int(part["number"])
-        if (repository, number) not in self.pulls:
+        if (repository, number) not in self.pulls and number not in self.issues:
             return refused(404, "Not Found")
         invalid = invalid_body(request.body)
         if invalid:

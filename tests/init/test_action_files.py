@@ -21,7 +21,7 @@ from ciguard import __version__
 from ciguard.workflow.job_templates import ACTIONS
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("plan", "run", "report", "history", "confirm", "coverage", "site")
+NAMES = ("plan", "run", "report", "history", "confirm", "coverage", "culprit", "site")
 LOCK = ROOT / ".github" / "install" / "requirements.txt"
 INSTALL = ROOT / ".github" / "install" / "install.sh"
 
@@ -116,7 +116,7 @@ def test_python_of_the_runner_is_found(
     assert output.read_text("utf-8") == f"python={found}\n"
 
 
-@pytest.mark.parametrize("name", ["plan", "report", "history", "confirm", "coverage"])
+@pytest.mark.parametrize("name", ["plan", "report", "history", "confirm", "coverage", "culprit"])
 def test_python_is_set_up_only_where_none_is_found(name: str) -> None:
     (setup,) = [step for step in steps(name) if "setup-python" in step.get("uses", "")]
     assert setup["if"] == "steps.find.outputs.python == ''"

@@ -350,12 +350,24 @@ def test_forks_key_adds_a_second_workflow(repository: Path, call: Init) -> None:
     assert "are up to date" in call(repository).stdout
 
 
-def test_confirm_suspects_requires_a_setup_command(repository: Path, call: Init) -> None:
-    (repository / "ciguard.toml").write_text("[workflow]\nconfirm_suspects = true\n", "utf-8")
+@pytest.mark.parametrize(
+    ("key", "text", "job"),
+    [
+        ("workflow.confirm_suspects", "[workflow]\nconfirm_suspects = true\n", "confirmed"),
+        ("culprit.on_red", '[culprit]\non_red = true\nbudget = "90s"\n', "culprit"),
+    ],
+)
+def test_jobs_that_check_out_commits_require_a_setup_command(
+    repository: Path, call: Init, key: str, text: str, job: str
+) -> None:
+    (repository / "ciguard.toml").write_text(text, "utf-8")
     answer = call(repository, "--yes", expect=2)
-    assert "ciguard init: workflow.confirm_suspects: suspects are run in fresh" in answer.stderr
+    assert f"ciguard init: {key}: tests are run again in fresh checkouts" in answer.stderr
     with (repository / "ciguard.toml").open("a") as file:
         file.write('[experiment]\nsetup = "true"\n')
     call(repository, "--yes")
     workflow = (repository / ".github/workflows/ciguard.yml").read_text("utf-8")
-    assert "confirmed" in yaml.safe_load(workflow)["jobs"]
+    assert job in yaml.safe_load(workflow)["jobs"]
+    if job == "culprit":
+        assert "timeout-minutes: 32" in workflow
+        assert "with: {budget: 90s}" in workflow

@@ -26,6 +26,7 @@ CALLS = {
     "history": ["history", "history"],
     "confirm": ["experiment"],
     "coverage": ["coverage"],
+    "culprit": ["culprit", "culprit"],
     "..": ["report", "history"],  # the root action
 }
 

@@ -29,6 +29,7 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
     "checkpoints": {"checkpoint": "15m", "checkpoint_steps": 3},
     "confirm": {"confirm_suspects": True},
     "coverage": {"coverage": "coverage.py"},
+    "culprit": {"culprit_budget": "20m", "culprit_minutes": 50},
 }
 # Whether a step with an action runs code of the checkout, by its inputs; every other step may.
 _RUNS_PROJECT: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
@@ -37,6 +38,7 @@ _RUNS_PROJECT: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
     "run": lambda given: "fetch" not in given,
     "confirm": lambda given: "comparison" not in given,
     "coverage": lambda given: "plan" not in given,
+    "culprit": lambda given: "budget" in given,
 }
 _OURS: Final = re.compile(r"(?:octo-org/ciguard|\$)/actions/(\w+)(?:@.*)?")
 TOKEN: Final = re.compile(r"github\.token|secrets\.|needs\.claims\.outputs\.token")
@@ -139,6 +141,7 @@ def test_no_token_is_beside_code_of_the_project(variant: str) -> None:
 def test_actions_that_run_code_of_the_project_hand_it_no_token() -> None:
     for action, command in (
         *(("plan", "ciguard plan"), ("run", "ciguard-run"), ("confirm", "-m"), ("coverage", "-m")),
+        ("culprit", "--budget"),
     ):
         for one in (one for one in steps(action) if command in one.get("run", "")):
             assert held(one) == set()

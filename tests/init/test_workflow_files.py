@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from init.move_in_samples import ADDRESS
+from init.workflow_steps import evaluate
 
 from ciguard.errors import UsageError
 from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
@@ -64,6 +65,7 @@ SERVICE = {
     "branch": False,
     "service": True,
 }
+CULPRIT = {"culprit_budget": "20m", "culprit_minutes": 50}
 CLAIMS = "https://ciguard.example"
 OWN = ("ci", "release")  # workflows of this repository
 CASES = {
@@ -72,10 +74,11 @@ CASES = {
     "names with a meaning in YAML": rendered(default_branch="#no-'joke"),
     "checkpoints": rendered(**PARTS),
     "confirm": rendered(confirm_suspects=True),
+    "culprit": rendered(setup=SETUP, **CULPRIT),
     "coverage": rendered(setup=SETUP, coverage="coverage.py"),
     "forks, coverage": render_workflow(workflow(coverage="go"), forks=True),
     "forks": render_workflow(workflow(), forks=True),
-    "service": rendered(**SERVICE, confirm_suspects=True),
+    "service": rendered(**SERVICE, **CULPRIT, confirm_suspects=True),
     "claims": rendered(claims=CLAIMS),
     "claims and history of a service": rendered(**SERVICE, claims=CLAIMS),
     "pages": rendered(pages="public"),
@@ -243,6 +246,29 @@ def test_confirm_job_has_no_write_permission() -> None:
     assert [name for name, _ in ours(confirm)] == ["confirm", "confirm"]
     assert [name for name, _ in ours(confirmed)] == ["report"]
     assert jobs(CASES["plain"]).keys() == jobs(CASES["confirm"]).keys() - {"confirm", "confirmed"}
+
+
+def test_culprit_job_reads_and_the_job_that_writes_runs_nothing_of_the_checkout() -> None:
+    content = jobs(CASES["culprit"])
+    search, issue = content["culprit"], content["culprit-issue"]
+    assert search["permissions"] == {"actions": "read", "contents": "read"}
+    assert search["timeout-minutes"] == 50
+    checkout, download, *setup, run = search["steps"]
+    assert checkout["with"] == {"persist-credentials": False, "fetch-depth": 0}
+    assert setup == yaml.safe_load(SETUP), "the comparison is there before code of the project"
+    name = "${{ needs.report.outputs.culprit }}"
+    assert (download["with"], run["with"]) == ({"comparison": name}, {"budget": "20m"})
+    assert issue["permissions"] == {"actions": "read", "contents": "read", "issues": "write"}
+    assert [step["with"] for step in issue["steps"]] == [{"publish": True}]
+    assert jobs(CASES["plain"]).keys() == content.keys() - {"culprit", "culprit-issue"}
+
+
+def test_culprit_job_runs_after_a_push_with_a_comparison_only() -> None:
+    condition = jobs(CASES["culprit"])["culprit"]["if"]
+    condition = condition.removeprefix("${{ !cancelled() && ").removesuffix(" }}")
+    for event, artifact in (("push", "c"), ("push", ""), ("pull_request", "c")):
+        values = {"github.event_name": event, "needs.report.outputs.culprit": artifact}
+        assert evaluate(condition, values) is ((event, artifact) == ("push", "c"))
 
 
 def test_coverage_job_has_the_set_up_only_for_coverage_py() -> None:

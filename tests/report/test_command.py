@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -294,3 +295,106 @@ def test_run_without_pull_request_writes_no_values(job: Job) -> None:
     job.report("--values", "values.jsonl", "--github", **of_push)
     assert not (job.folder / "values.jsonl").exists()
     assert outputs(job)["values_artifact"] == ""
+
+
+SEARCH = "ciguard-culprit-comparison"
+ON_RED = '[culprit]\non_red = true\nbudget = "20m"\nper_day = "60m"\n'
+FAILED = {"outcome": "failed", "message": "no"}
+
+
+class Push:
+    """The report job of a push to the base branch, after 12 runs that passed."""
+
+    def __init__(self, job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
+        self.job, self.server, self._ciguard = job, server, ciguard
+        with_a_past(ciguard, server, job.world, job.folder)
+        self.event = {"repository": {"full_name": REPOSITORY, "default_branch": "main"}}
+        (job.folder / "event.json").write_text(json.dumps(self.event))
+        (job.folder / "ciguard.toml").write_text(ON_RED)
+
+    def report(self, expect: int = 10, **environ: str) -> str:
+        """Return the output `culprit`."""
+        plan, records = self.job.world.write(self.job.folder)
+        words = ("report", "--plan", plan, "--records", records, "--history", "h", "--github")
+        of_push = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
+        for name in ("outputs", "summary.md"):
+            (self.job.folder / name).unlink(missing_ok=True)
+        self._ciguard(
+            *(*words, "--comparison", "comparison.json"),
+            cwd=self.job.folder,
+            expect=expect,
+            **{**self.job.environ, **of_push, **environ},
+        )
+        return outputs(self.job)["culprit"]
+
+    def start_search(self, age: timedelta, **facts: Any) -> None:
+        """Put the artifact of an earlier search into the repository."""
+        of_base = {"id": 6, "repository_id": 1, "head_repository_id": 1, "head_branch": "main"}
+        at = f"{datetime.now(UTC) - age:%Y-%m-%dT%H:%M:%SZ}"
+        uploading = {**of_base, **facts}
+        add_artifact(self.server, SEARCH, {}, run=6, created_at=at, workflow_run=uploading)
+
+    @property
+    def note(self) -> str:
+        return (self.job.folder / "summary.md").read_text("utf-8").splitlines()[-1]
+
+
+@pytest.fixture
+def push(job: Job, server: FakeGitHub, ciguard: Ciguard) -> Push:
+    return Push(job, server, ciguard)
+
+
+@pytest.mark.parametrize(
+    ("shard", "unit", "changes", "artifact"),
+    [
+        ("01", "a.t::two", FAILED, SEARCH),
+        ("01", "a.t::two", {"outcome": "died", "ending": "timeout"}, SEARCH),
+        ("02", "c.t::four", FAILED, ""),  # of a new test, no commit is good
+    ],
+)
+def test_push_with_a_newly_failing_test_starts_a_search(
+    push: Push, shard: str, unit: str, changes: dict[str, Any], artifact: str
+) -> None:
+    push.job.world.result(shard, unit, **changes)
+    assert push.report() == artifact
+    assert push.server.request_log().count(f"GET /repos/{REPOSITORY}/actions/artifacts") == bool(
+        artifact
+    )
+    kinds = json.loads((push.job.folder / "comparison.json").read_bytes())["transitions"]
+    assert unit in {one["key"]["unit"] for one in kinds}
+
+
+def test_only_a_push_to_the_base_starts_a_search(push: Push) -> None:
+    assert push.report(expect=0) == "", "nothing fails"
+    push.job.world.result("01", "a.t::two", **FAILED)
+    assert push.report(GITHUB_REF_NAME="topic") == ""
+    assert push.report(GITHUB_EVENT_NAME="schedule") == ""
+    assert push.report(GITHUB_RUN_ATTEMPT="2") == ""
+    event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": "a" * 40}}}
+    (push.job.folder / "event.json").write_text(json.dumps(event))
+    assert push.report(GITHUB_EVENT_NAME="pull_request", GITHUB_HEAD_REF="main") == ""
+    (push.job.folder / "event.json").write_text("{}")
+    assert push.report() == "", "which branch is the base is not known"
+    (push.job.folder / "event.json").write_text(json.dumps(push.event))
+    (push.job.folder / "ciguard.toml").write_text("")
+    assert push.report() == ""
+
+
+def test_searches_of_a_day_have_a_budget(push: Push) -> None:
+    push.job.world.result("01", "a.t::two", **FAILED)
+    hour = timedelta(hours=1)
+    push.start_search(hour)
+    push.start_search(23 * hour)
+    push.start_search(25 * hour)
+    push.start_search(hour, head_branch="topic")
+    push.start_search(hour, head_repository_id=2)  # a fork whose branch is called alike
+    assert push.report() == SEARCH
+    push.start_search(2 * hour)
+    assert push.report() == ""
+    assert push.note == (
+        "No search for the commit is started: with it, the searches of 24 hours could take 1 h "
+        "20 min, and `culprit.per_day` is 1 h 00 min."
+    )
+    push.server.faults.append(Fault("GET", "/artifacts", status=403, times=9))
+    assert push.report() == ""
+    assert "those of 24 hours are not known" in push.note

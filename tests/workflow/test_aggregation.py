@@ -209,6 +209,7 @@ def test_workflow_of_init() -> None:
         setup="",
         history="branch:ciguard-history",
         confirm_suspects=True,
+        culprit_budget="20m",
     )
     text = render_workflow(workflow)
     assert found_in(load(text, FILE)) == []
