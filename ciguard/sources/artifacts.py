@@ -43,6 +43,7 @@ PLAN: Final = "ciguard-plan-"
 RECORD: Final = "ciguard-record-"
 CONFIRMATION: Final = "ciguard-confirmation-"
 COVERAGE: Final = "ciguard-coverage-"
+CULPRIT: Final = "ciguard-culprit"
 OURS: Final = "ciguard-"
 PLAN_FILE: Final = "plan.json"
 CONFIRMATION_FILE: Final = "ciguard-confirmation.json"
@@ -262,12 +263,17 @@ class RunArtifacts:
             InputError: the archive or the file is malformed.
             GitHubError: the archive cannot be downloaded.
         """
-        listed = [each for each in self._listed if each.name == f"{COVERAGE}{self.run_id}"]
+        found = self.named_file(f"{COVERAGE}{self.run_id}", COVERAGE_FILE)
+        return coverage_file.decode(*found) if found is not None else None
+
+    def named_file(self, name: str, file: str) -> tuple[bytes, str] | None:
+        """Read a file of the last artifact of a name, with its path; raise as `coverage`."""
+        listed = [artifact for artifact in self._listed if artifact.name == name]
         if not listed:
             return None
         artifact = max(listed, key=lambda artifact: artifact.id)
-        content = self._file(artifact, COVERAGE_FILE, "run its job again", ONE_FILE_LIMITS)
-        return coverage_file.decode(content, f"{artifact.name}/{COVERAGE_FILE}")
+        content = self._file(artifact, file, "run its job again", ONE_FILE_LIMITS)
+        return content, f"{name}/{file}"
 
     def _newest(self, prefix: str) -> list[Artifact]:
         """Return the artifacts with a prefix, of the newest attempt that has any."""

@@ -111,6 +111,8 @@ def run_page(visit: Visit) -> RunPage:
     results = visit.read_model.run_page(run.key, filters)
     verdict = answer.verdict if answer else None
     failed = failed_tests(answer) if answer is not None else ()
+    listed = verdict["findings"] if verdict else ()
+    findings = [_run_finding(_read_finding(values)) for values in listed]
     pages = min(MAX_PAGE, max(1, -(-results.value.sums.total // filters.page_size)))
     return RunPage(
         repository.full_name,
@@ -119,7 +121,7 @@ def run_page(visit: Visit) -> RunPage:
         failed,
         flaky_units(visit, repository, {test["unit"] for test in failed}) if failed else (),
         _shard_rows(verdict) if verdict else (),
-        _run_findings(verdict) if verdict else (),
+        tuple(sorted(findings, key=lambda finding: finding.level == "warning")),
         TypeAdapter(tuple[RunnerUse, ...]).validate_python(answer.runners if answer else ()),
         answer is not None and answer.comparison is not None,
         f"{'-' if filters.is_descending else ''}{filters.sort}",
@@ -201,12 +203,6 @@ def _causes(verdict: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
             text = _words(finding_message, replace(_read_finding(finding), shard=""))
             causes[finding["shard"]] = (*causes.get(finding["shard"], ()), text)
     return causes
-
-
-def _run_findings(verdict: Mapping[str, Any]) -> tuple[RunFinding, ...]:
-    """List the findings: those that make the run incomplete or failed, then the warnings."""
-    findings = [_run_finding(_read_finding(values)) for values in verdict["findings"]]
-    return tuple(sorted(findings, key=lambda finding: finding.level == "warning"))
 
 
 def _read_finding(values: dict[str, Any]) -> Finding:

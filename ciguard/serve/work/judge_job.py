@@ -19,6 +19,7 @@ from typing import IO, Any, Final
 from prometheus_client import Gauge, Histogram
 from sqlalchemy.engine import Connection
 
+from ciguard.culprit.answer import Answer, read_answer
 from ciguard.errors import InputError, RemoteError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.client import GitHub
@@ -50,6 +51,7 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import MAX_TRIES, Work
 from ciguard.serve.work.run_summary import owners_of_failed, run_facts, run_row, suite_rows
 from ciguard.serve.work.worker import NotDue
+from ciguard.sources.artifacts import CULPRIT, RunArtifacts
 from ciguard.sources.repository_files import ContentsFiles
 from ciguard.text import count_of
 
@@ -142,10 +144,12 @@ class _Judging:
             max_file_bytes=FILE_BYTES,
         )
         judged = judge_remote(remote, PastRuns(self._load_history), artifacts)
+        is_worse = judged is not None and judged.report.needs_attention
+        culprits = self._read_culprits(artifacts) if is_worse and run.is_base_branch else None
         if self.github.transient_errors and self.work.tries < MAX_TRIES:
             # Unlike a job, the service can wait until GitHub answers all requests.
             raise self.github.transient_errors[0]
-        if not (self.still_holds() and self._record(run, judged)) or judged is None:
+        if not (self.still_holds() and self._record(run, judged, culprits)) or judged is None:
             return
         if self.work.source != "backfill" and (pull is None or pull.state == "open"):
             self._publish(run, judged)
@@ -176,6 +180,15 @@ class _Judging:
             problem = f"there is no history yet: {NOT_COMPARED}"
             return LoadedHistory(None, problem=problem, is_new=True)
         return LoadedHistory(loaded.history)
+
+    def _read_culprits(self, artifacts: RunArtifacts) -> Answer | None:
+        """Return the answer of the run's search; the job that wrote it ran code of the project."""
+        try:
+            found = artifacts.named_file(CULPRIT, f"{CULPRIT}.json")
+            return read_answer(*found) if found is not None else None
+        except (GitHubError, InputError) as error:
+            self._warn(str(error))
+            return None
 
     def _warn(self, text: str) -> None:
         _LOG.warning("%s: %s", self.key, text)
@@ -213,7 +226,9 @@ class _Judging:
 
         return find
 
-    def _record(self, run: ActionsRun, judged: RemoteReport | None) -> bool:
+    def _record(
+        self, run: ActionsRun, judged: RemoteReport | None, culprits: Answer | None
+    ) -> bool:
         """Store results, history and answer, then the rows, from which pages start.
 
         Return False, with no row written, if another worker has the run by then.
@@ -237,7 +252,7 @@ class _Judging:
             name = stored_answers.object_name(self.key, content)
             with contextlib.suppress(AlreadyStored):
                 self.service.objects.put_new(name, content)
-            facts = run_facts(contents) if contents is not None else {}
+            facts = run_facts(contents, culprits) if contents is not None else {}
             row = replace(row, answer=name, facts={"red_since": self._red_since(row), **facts})
         with self.service.database.write() as connection:
             is_known = repositories.get(connection, self.key.repository_id) is not None

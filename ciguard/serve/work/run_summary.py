@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import chain, islice
 from operator import attrgetter
 from statistics import median
 from typing import Any, Final
 
+from ciguard.culprit.answer import Answer
 from ciguard.github.events import ActionsRun
 from ciguard.github.models import WorkflowRun
 from ciguard.guard.verdict import Leg, Verdict
@@ -23,10 +25,11 @@ from ciguard.report.answer import answers_of, failed_tests
 from ciguard.report.view import Report, ReportData
 from ciguard.serve.results.rows import OUTCOMES, ResultRow
 from ciguard.serve.state.run_key import RunKey
-from ciguard.text import case_name, whole_name
+from ciguard.text import case_name, one_line, unit_name, whole_name
 
 MAX_TESTS: Final = 3  # that the index names
 MAX_OWNED: Final = 100  # tests of a run whose owners are kept
+MAX_SEARCHED: Final = 20  # answers of a search that are kept, and commits of an answer
 NAME_WIDTH: Final = 200
 
 
@@ -74,7 +77,7 @@ def owners_of_failed(contents: ReportData) -> dict[str, tuple[str, ...]]:
     }
 
 
-def run_facts(contents: ReportData) -> dict[str, Any]:
+def run_facts(contents: ReportData, culprits: Answer | None) -> dict[str, Any]:
     """Return facts of a run that the pages of many runs need; of tests, the first few names."""
     verdict, plan = contents.verdict, contents.plan
     failed = owners_of_failed(contents)
@@ -89,6 +92,7 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
     until = {failure.result.key.unit_key: "" for failure in verdict.failures}
     until |= {it.result.key.unit_key: it.reason.facts["until"] for it in verdict.quarantined}
     return {
+        "culprits": culprit_facts(culprits) if culprits is not None else None,
         "failed": len(failed),
         "owners": list(dict.fromkeys(chain(*failed.values()))) if verdict.owners else None,
         "owners_of": {
@@ -113,6 +117,21 @@ def run_facts(contents: ReportData) -> dict[str, Any]:
         "flaky_ratio": flaky_s / tests_s if tests_s else 0.0,
         "probe_s": median(probes_s) if probes_s else None,
     }
+
+
+def culprit_facts(answer: Answer) -> dict[str, Any]:
+    """Return the groups of an answer with their first tests and candidates."""
+    groups = []
+    for tests in answer.groups()[:MAX_SEARCHED]:
+        candidates = (
+            asdict(replace(candidate, subject=one_line(candidate.subject, NAME_WIDTH)))
+            for candidate in tests[0].candidates[:MAX_SEARCHED]
+        )
+        facts = {name: getattr(tests[0], name) for name in ("measure", "verdict", "unchanged")}
+        counts = {"commits": len(tests[0].candidates), "count": len(tests)}
+        names = [unit_name(test.key, NAME_WIDTH) for test in tests[:MAX_TESTS]]
+        groups.append({**facts, **counts, "candidates": [*candidates], "tests": names})
+    return {"groups": groups}
 
 
 def suite_rows(verdict: Verdict, results: Sequence[ResultRow]) -> tuple[RunSuiteRow, ...]:

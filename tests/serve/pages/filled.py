@@ -12,6 +12,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from stored_results import Results, row
 
+from ciguard.culprit.answer import Answer, Candidate, TestAnswer
 from ciguard.model import CaseKey
 from ciguard.render.pages import RunRow, RunSuiteRow, RunVerdict
 from ciguard.report.runner_sizing import RunnerUse, RunUse, SmallerRunner
@@ -24,6 +25,7 @@ from ciguard.serve.state.repositories import Repository
 from ciguard.serve.state.run_key import RunKey, is_run
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.stored_answers import StoredAnswer
+from ciguard.serve.work.run_summary import culprit_facts
 from ciguard.text import case_name
 
 REFUSAL: Final = Refusal("answered 403: Resource not accessible", is_of_repository=True)
@@ -45,6 +47,21 @@ HEADLINES: Final = {
 }
 
 
+def found_culprits() -> Answer:
+    """Of 21 tests: one changed at one of three commits, one at none, the others at one commit."""
+    known = (Candidate("c" * 40, 0.99, f"break {HOSTILE}"),)
+    possible = tuple(Candidate(sha * 40, 0.32) for sha in "def")
+    answers = [
+        TestAnswer("unit", "", f"a.t::{number}", "failure", "culprit", known, 0.01, ())
+        for number in range(21)
+    ]
+    answers[1] = replace(answers[1], verdict="one of", candidates=possible, unchanged=0.04)
+    answers[2] = replace(answers[2], verdict="unchanged", candidates=(), unchanged=0.96)
+    unlikely = replace(known[0], probability=0.975)
+    answers[3] = replace(answers[3], unit=HOSTILE, candidates=(unlikely,))
+    return Answer("a" * 40, "b" * 40, 4, 0.95, tuple(answers), 60, 90.0)
+
+
 # Of a default branch that is red since its fourth commit.
 FACTS: Final[dict[str, Any]] = {
     "red_since": {"run_id": 7, "sha": "b" * 40, "green_sha": "a" * 40, "commits": 4},
@@ -56,6 +73,7 @@ FACTS: Final[dict[str, Any]] = {
     "jobs": {"01": "https://github.com/octo-org/api/actions/runs/1/job/2"},
     "pools": {"default": 15},
 }
+SEARCHED: Final = {**FACTS, "culprits": culprit_facts(found_culprits())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +210,7 @@ def fill(site: Site, now_ms: int, runs: int = 34) -> None:
     results: list[RunResults] = []
     with service.database.write() as connection:
         repositories.upsert(connection, [SHOP, VAULT, RED, EMPTY])
-        run_rows.record_run(connection, make_run(RED, 3, now_ms))
+        run_rows.record_run(connection, replace(make_run(RED, 3, now_ms), facts=SEARCHED))
         for repository in (SHOP, VAULT):
             for number in range(runs):
                 run = make_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 from serve.pages.asgi_client import AsgiClient
-from serve.pages.filled import FACTS, HOSTILE, NEWEST, SHOP, Site, key_of
+from serve.pages.filled import FACTS, HOSTILE, NEWEST, RED, SEARCHED, SHOP, Site, key_of
 
 from ciguard.render.pages import FILTERS
 from ciguard.serve.state import schema
@@ -36,7 +37,7 @@ def test_index_begins_with_red_repositories_and_what_broke_them(local: AsgiClien
         ("octo-org/shop", False),
         ("octo-org/vault", False),
     ]
-    assert lines[0]["base"]["facts"] == FACTS
+    assert lines[0]["base"]["facts"] == SEARCHED
     text = re.sub("<[^>]+>", "", local.get("/").text)
     assert (
         "red since bbbbbbb (aaaaaaa..bbbbbbb, 4 commits), 5 tests, @octo-org/api, @octocat, "
@@ -45,6 +46,29 @@ def test_index_begins_with_red_repositories_and_what_broke_them(local: AsgiClien
     compared = f"/octo-org/api/compare/{'a' * 40}...{'b' * 40}"
     for address in (f"/octo-org/api/runs/{NEWEST - 3}/1", compared):
         assert f'{address}">' in local.get("/").text
+
+
+def test_culprits_are_on_the_page_of_the_run_and_on_the_index(local: AsgiClient) -> None:
+    def shown(page: str) -> list[str]:
+        texts = re.findall('<span class="from cause">(culprit.*?)</span>', page, re.DOTALL)
+        return [html.unescape(re.sub("<[^>]+>", "", text)) for text in texts]
+
+    path = f"/{RED.full_name}/runs/{NEWEST - 3}/1"
+    text = local.get(path).text
+    many, few, none = shown(text)
+    names = f"[unit] {HOSTILE}, [unit] a.t::0, [unit] a.t::4 and 16 more"
+    assert many == f"culprit of {names}: ccccccc with 97 % (break {HOSTILE})"
+    possible = ", ".join(f"{sha * 7} with 32 %" for sha in "def")
+    few_found = f"one of 3 commits: {possible}, none of the range with 4 %"
+    assert few == f"culprit of [unit] a.t::1: {few_found}"
+    assert none == "culprit of [unit] a.t::2: no commit of the range"
+    assert "<script>alert" not in text
+    assert f'/{RED.full_name}/commit/{"c" * 40}"><code>ccccccc</code>' in text
+    assert shown(local.get("/").text) == [
+        f"culprit: ccccccc with 97 % (break {HOSTILE})",
+        "culprit: one of 3 commits",
+    ]
+    assert local.get(f"{path}.json").json()["run"]["facts"] == SEARCHED
 
 
 def test_shards_that_went_wrong_come_first(local: AsgiClient) -> None:

@@ -29,6 +29,7 @@ from serve.fake_runs import (
     failing_world,
     of_pull_request,
 )
+from serve.pages.filled import found_culprits
 from serve.work.judging import (
     TOKEN,
     Scene,
@@ -43,6 +44,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 
 from ciguard.codec import plan_file as plan_codec
+from ciguard.culprit.answer import json_text
 from ciguard.errors import RemoteError
 from ciguard.model import Pool, Runner
 from ciguard.render.pages import charted_runs, find_trends
@@ -63,6 +65,7 @@ from ciguard.serve.state.run_key import RunKey
 from ciguard.serve.state.work_list import NewWork
 from ciguard.serve.work import judge_job as judging_module
 from ciguard.serve.work.reconcile import reconcile
+from ciguard.serve.work.run_summary import culprit_facts
 from ciguard.serve.work.worker import Worker
 
 __all__ = ["scene", "server", "service"]
@@ -343,6 +346,46 @@ def test_owners_of_failed_tests_are_those_of_the_base(scene: Scene) -> None:
     assert "<code>c.t::four</code> (no owner) |" in body
     failures = stored_verdict(scene.service, scene.judge(9))["failures"]
     assert [failure["owners"] for failure in failures] == [["@first"]]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "problem"),
+    [
+        ("ciguard-culprit.json", ("", ""), ""),
+        ("other.json", ("", ""), "no ciguard-culprit.json in it"),
+        ("ciguard-culprit.json", ("c" * 40, "../../x"), "sha: String should match"),
+        ("ciguard-culprit.json", ("0.99", "NaN"), "probability: Input should be"),
+        ("", ("", ""), "ciguard-culprit"),
+    ],
+    ids=["answer", "other", "link", "number", "archive"],
+)
+def test_culprits_of_a_red_base_are_facts_of_the_run(
+    scene: Scene,
+    file: str,
+    change: tuple[str, str],
+    problem: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They cost a call; without a readable artifact, the run is judged all the same."""
+    content = json_text(found_culprits()).replace(*change).encode()
+    archive = {file: content} if file else content
+    found = None if problem else culprit_facts(found_culprits())
+    runs = {
+        6: ("passed", {}, None),
+        7: ("failed", {}, found),
+        8: ("failed", of_pull_request(), None),
+    }
+    for run, (verdict, facts, expected) in runs.items():
+        world = World().ran_as(run)
+        if verdict == "failed":
+            world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+        scene.upload(world, run, **facts)
+        number = add_artifact(scene.server, "ciguard-culprit", archive, run=run)
+        row = scene.judge(run)
+        assert (row.verdict, (row.facts or {})["culprits"]) == (verdict, expected)
+        downloads = [each for each in scene.server.request_log() if f"/{number}/zip" in each]
+        assert len(downloads) == (run == 7)
+    assert problem in caplog.text
 
 
 def test_drill_is_shown_and_enters_no_statistics(scene: Scene) -> None:
