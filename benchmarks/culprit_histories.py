@@ -20,7 +20,7 @@ from ciguard.culprit.search import (
     Model,
     believe,
     failure_model,
-    is_settled,
+    has_converged,
     next_commit,
     size_model,
     smallest_set,
@@ -145,7 +145,7 @@ def search(one: Range) -> Found:
     while True:
         belief = believe(model_of(one, earlier, tries), prior, tries)
         candidates = smallest_set(belief, CONFIDENCE)
-        if not first and (is_settled(candidates, unusable) or len(tries) == MAX_EXECUTIONS):
+        if not first and (has_converged(candidates, unusable) or len(tries) == MAX_EXECUTIONS):
             break
         position = first.pop(0) if first else next_commit(belief.bits, seconds, unusable)
         if position is None:

@@ -110,6 +110,9 @@ def command(
             raise UsageError("--comparison, and tests or commits", fix="pass one of them")
         content = local.read(invocation.folder / comparison)
         searched = range_of_comparison(read_comparison(content, comparison))
+        named = (subject.key for subject in searched.subjects)
+        units = [InventoryUnit(key.unit, key.suite, key.variant) for key in named]
+        keys = [unit.key for unit in resolve_suites(units, suites_of(config), "--comparison")]
     else:
         keys = _resolve(tests, config)
         location = history or config.history.store
@@ -121,12 +124,10 @@ def command(
         raise UsageError("the range has no commit", where=f"{ends[0]:.10}..{ends[1]:.10}")
     shas = [ends[0], *(sha for sha, _ in commits)]
     progress = Progress(shas, searched.subjects, confidence)
-    suites, of = suites_of(config), searched.subjects
-    named = (InventoryUnit(one.key.unit, one.key.suite, one.key.variant) for one in of)
-    keys = [unit.key for unit in resolve_suites(named, suites, "--comparison")]
     # What a try depends on: another search may have other results.
-    plan = commit_test.plan_of(keys, suites).decode()
-    names = (*ends, plan, *(subject.measure for subject in of), f"{config.experiment}")
+    plan = commit_test.plan_of(keys, suites_of(config)).decode()
+    measures = (subject.measure for subject in searched.subjects)
+    names = (*ends, plan, *measures, f"{config.experiment}")
     folder = search_folder(repository.root(), repository.prefix(), *names)
     stopped_by = 0
     journal, lines = open_journal(folder)

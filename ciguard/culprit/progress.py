@@ -24,7 +24,7 @@ from ciguard.culprit.search import (
     Model,
     believe,
     failure_model,
-    is_settled,
+    has_converged,
     next_commit,
     size_model,
     smallest_set,
@@ -145,7 +145,7 @@ class Progress:
     def open_subjects(self) -> list[Subject]:
         """Return the tests without an answer."""
         return [
-            one for one in self.subjects if not is_settled(self._found(one), self._blocked(one))
+            one for one in self.subjects if not has_converged(self._found(one), self._blocked(one))
         ]
 
     def _blocked(self, subject: Subject) -> set[int]:

@@ -182,7 +182,7 @@ def smallest_set(belief: Belief, confidence: float) -> list[int]:
     return order[:count].tolist()  # type: ignore[no-any-return]
 
 
-def is_settled(candidates: Collection[int], unusable: Collection[int]) -> bool:
-    """Return whether a search may end: it has one candidate, or no try can tell them apart."""
+def has_converged(candidates: Collection[int], unusable: Collection[int]) -> bool:
+    """Return whether a search may end: no try can tell its candidates apart, or it has one."""
     between = range(min(candidates), max(candidates))
     return all(position in unusable for position in between)

@@ -42,7 +42,7 @@ def search_folder(*identity: str) -> Path:
     """Make the folder of a search, or return that of the same search before.
 
     Raises:
-        InputError: somebody else made a folder of this name.
+        InputError: another user made a folder of this name.
     """
     digest = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogateescape")).hexdigest()
     folder = Path(tempfile.gettempdir()) / f"ciguard-culprit-{digest[:16]}"
@@ -71,14 +71,14 @@ def open_journal(folder: Path) -> tuple[TextIO, list[Line]]:
             del lines[-1]
         return journal, [Line(**json.loads(line)) for line in lines]
     except BlockingIOError:
-        raise InputError("another search has it", where=str(folder), fix="wait") from None
+        raise InputError("another search has it", where=str(folder), fix="await its end") from None
     except (ValueError, TypeError) as error:
         raise InputError(f"is damaged: {error}", where=journal.name, fix="remove it") from None
 
 
 @dataclass
 class Work:
-    """The worktrees of a search, and what runs in them; `checkouts` is that of `runner`."""
+    """The worktrees of a search by commit, and what runs in them."""
 
     invocation: Invocation
     config: Config
@@ -93,10 +93,9 @@ class Work:
         prefix = self.repository.prefix()
         self.trees = {sha: self.folder / sha for sha in self.progress.commits}
         checkouts = {sha: tree / prefix for sha, tree in self.trees.items()}
-        prepared = [
-            at for at in self.progress.prepared if self.trees[self.progress.commits[at]].exists()
-        ]
-        self.progress.prepared.intersection_update(prepared)
+        # A worktree that was removed meanwhile is prepared again.
+        kept = (at for at, tree in enumerate(self.trees.values()) if tree.exists())
+        self.progress.prepared.intersection_update(kept)
         self.runner = CommitRunner(self.invocation, self.config, checkouts, self.legs)
 
     def search(self) -> Stopped:

@@ -25,7 +25,7 @@ from ciguard.culprit.search import (
     Belief,
     believe,
     failure_model,
-    is_settled,
+    has_converged,
     next_commit,
     size_model,
     smallest_set,
@@ -187,12 +187,12 @@ def test_smallest_set_holds_the_confidence(weights: list[float], confidence: flo
 
 
 def test_search_is_settled_where_no_try_can_tell_candidates_apart() -> None:
-    assert is_settled([3], ())
-    assert is_settled([0], ())
-    assert is_settled([5, 3, 4], {3, 4})
-    assert not is_settled([3, 4], {4})
-    assert not is_settled([3, 5], {3})
-    assert not is_settled([0, 1], {1})
+    assert has_converged([3], ())
+    assert has_converged([0], ())
+    assert has_converged([5, 3, 4], {3, 4})
+    assert not has_converged([3, 4], {4})
+    assert not has_converged([3, 5], {3})
+    assert not has_converged([0, 1], {1})
 
 
 @pytest.mark.parametrize(("change", "found"), [(0.5, [4]), (0.0, [0])])
