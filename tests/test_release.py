@@ -64,7 +64,7 @@ def test_release_notes_are_the_section_of_the_changelog(
     answer = run_step("Take the notes from the changelog", tmp_path, tag)
     assert answer.returncode == code, answer.stderr
     notes = (tmp_path / "notes.md").read_text("utf-8")
-    assert ("`ciguard init` writes" in notes) is (code == 0)
+    assert ("The first version: plan" in notes) is (code == 0)
     assert "An older one" not in notes
 
 
