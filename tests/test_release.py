@@ -150,10 +150,10 @@ def test_table_of_file_versions_matches_the_code() -> None:
     text = (ROOT / "docs/reference/json.md").read_text("utf-8").partition("## Versions of")[2]
     head, _, *rows = (line.split("|")[1:-1] for line in text.splitlines() if line[:1] == "|")
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert [cell.strip() for cell in head[1:-2]] == re.findall(r"(?m)^## \[([^]]+)\]", changelog)[
+    assert [cell.strip() for cell in head[1:-1]] == re.findall(r"(?m)^## \[([^]]+)\]", changelog)[
         ::-1
     ]
-    assert {name.strip(): int(row[-3]) for row in rows for name in row[0].split(",")} == {
+    assert {name.strip(): int(row[-2]) for row in rows for name in row[0].split(",")} == {
         **dict.fromkeys(("plan", "record"), SCHEMA),
         "history": HISTORY_SCHEMA,
         "verdict": verdict.SCHEMA,
