@@ -87,7 +87,7 @@ def test_texts_install_by_name_what_is_published() -> None:
     assert ("is not on the package" in readme) is not bool(PUBLISHED)
     install = readme.partition("## Install")[2].partition("\n## ")[0]
     assert "HOST/" not in install
-    assert re.findall(r"(?m)^    (\w+)", install)[:2] == ["uvx", "pipx"]
+    assert re.findall(r"(?m)^    (\w+)", install)[:2] == ["uv", "pipx"]
 
 
 def test_release_uses_the_pins_of_generated_workflows() -> None:
