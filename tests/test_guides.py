@@ -63,7 +63,7 @@ def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
     work = tmp_path / "work"
     remote = tmp_path / "remote.git"
     subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
-    settings = {f"url.{remote}.insteadOf": "https://github.com/OWNER/shop.git"}
+    settings = {f"url.{remote}.insteadOf": "https://github.com/YOU/shop.git"}
     lines = executed(TUTORIAL, work, settings=json.dumps(settings))
     assert lines.count("exit code 10") == 2
     branches = subprocess.run(
