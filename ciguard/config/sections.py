@@ -265,7 +265,7 @@ class GuardConfig(Section):
         0.01,
         ge=0,
         le=1,
-        description="accepted drop in the number of tests since the base branch",
+        description="accepted drop in the number of tests compared with the base branch",
     )
     min_units: int | None = Field(
         None, ge=1, description="number of planned tests from which any drop is accepted"
