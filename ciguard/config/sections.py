@@ -368,13 +368,13 @@ class MetricConfig(Section):
     pattern: str = Field(
         "",
         description=(
-            "[regular expression](../how-to/compare-logs.md) of a log line: group `value` is the "
-            "number, `value_unit` its unit"
+            "[regular expression](../how-to/compare-logs.md) (RE2) of a log line: group `value` is "
+            "the number, `value_unit` its unit"
         ),
     )
     unit: str = Field(
         "",
-        description="unit of the number, such as `MiB`, `ms` or `%`",
+        description="unit of the number, such as `MiB`, `ms`, `hms` or `%`",
     )
     key: Texts = Field((), description="groups that must be equal in both logs")
     within: str = Field(
