@@ -64,7 +64,7 @@ demo: $(INSTALLED)
 
 # The site of the documentation, in site/, with the site that ciguard makes of the demo's history.
 docs: $(INSTALLED)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@$(BIN)/python demo/demo.py >/dev/null
 	@cp -R .demo/site site/example
 
