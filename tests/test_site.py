@@ -58,7 +58,7 @@ def test_site_has_search_palettes_and_the_readme_as_its_start(site: Path) -> Non
     assert {"reference/configuration/", "how-to/comment/"} <= {
         entry["location"] for entry in index["docs"]
     }
-    assert 'href="example/index.html"' in start
+    assert 'href="example/example/shop.html"' in start
 
 
 def test_site_asks_no_other_host(site: Path) -> None:

@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     """Link the live example, which `make docs` copies into the site that MkDocs has built."""
-    nav.items.append(Link("Example", "example/index.html"))
+    nav.items.append(Link("Example", "example/example/shop.html"))
 
 
 def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
