@@ -268,6 +268,7 @@ def commands_ending_with(code: ExitCode) -> list[str]:
 def exit_codes() -> str:
     """Return the page of the exit codes, with the comments of the enumeration."""
     source = Path(errors.__file__).read_text("utf-8")
+    meanings = dict(re.findall(r"(?m)^    ([A-Z_]+) = \d+  #: (.*)$", source))
     lines = [
         "# Exit codes",
         "",
@@ -277,16 +278,22 @@ def exit_codes() -> str:
         "| code | name | meaning | commands |",
         "|---|---|---|---|",
     ]
-    for name, number, meaning in re.findall(r"(?m)^    ([A-Z_]+) = (\d+)  #: (.*)$", source):
-        code = ExitCode[name]
+    for code in ExitCode:
         computed = ", ".join(f"`{verb}`" for verb in commands_ending_with(code))
-        lines.append(f"| {number} | `{name}` | {meaning} | {COMMANDS.get(code, computed)} |")
+        cells = (
+            str(int(code)),
+            f"`{code.name}`",
+            meanings[code.name],
+            COMMANDS.get(code, computed),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n" + EXIT_CODE_NOTES
 
 
 # Findings of guard, with the key of the configuration that decides them.
 GUARD_KEYS: Final = {
     "fewer_units": "`guard.max_drop`, `guard.min_units`",
+    "cases_gone": "`guard.max_drop`",
     "few_executed": "`guard.min_executed`",
     "nothing_ran": "`guard.empty`",
     "orphans": "`guard.orphans`",
@@ -312,6 +319,7 @@ SIMILAR: Final = {
 LEVEL_WORDS: Final = {"incomplete": "INCOMPLETE", "failed": "FAILED", "warning": "warning"}
 # Levels that a value of the key decides.
 STATED_LEVELS: Final = {
+    "cases_gone": "warning; INCOMPLETE above that share",
     "nothing_ran": 'INCOMPLETE; warning with `"pass"`',
     "cached_results": 'warning; INCOMPLETE with `"fail"`',
     "coverage_incomplete": "INCOMPLETE with a minimum; otherwise warning",
