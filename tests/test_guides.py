@@ -30,11 +30,13 @@ EXECUTED = {
     **dict.fromkeys(("tutorial", "tutorial-jest", "tutorial-go"), "test_guides.py"),
     **dict.fromkeys(("tutorial-dotnet", "audit-a-matrix", "compare-logs"), "test_guides.py"),
     "experiment": "test_guides.py",
-    "serve": "serve/test_serve_guide.py",
+    **dict.fromkeys(
+        ("serve", "connect-a-service", "operate-the-service"), "serve/test_serve_guide.py"
+    ),
 }
 NEEDED = {
     **dict.fromkeys(("compare-two-runs", "find-why-a-shard-died"), "runs on GitHub"),
-    "history": "a repository on GitHub",
+    **dict.fromkeys(("history", "forks-and-permissions"), "a repository on GitHub"),
     "confirm-suspects": "a comparison with a suspect, and its two commits",
     "find-the-commit": "a repository with the named tags and tests",
     "into-your-workflow": "a repository with that workflow; tests/act/test_actions.py runs it",
