@@ -156,8 +156,9 @@ def configuration() -> str:
     ]
     for title, section in sections.items():
         lines += _section(title, section)
-    lines += ["## Environment variables", "", "| variable | key |", "|---|---|"]
-    lines += [f"| `{name}` | `{'.'.join(keys)}` |" for name, keys in ENVIRONMENT.items()]
+    assert all(name == f"CIGUARD_{'_'.join(keys)}".upper() for name, keys in ENVIRONMENT.items())
+    names = ", ".join(f"`{name}`" for name in ENVIRONMENT)
+    lines += ["## Environment variables", "", f"Each sets the key of its name: {names}."]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -180,13 +181,10 @@ def command_line() -> str:
         "# Command line",
         "",
         "Answers go to standard output, messages to standard error. `-` as a file name is standard",
-        "input or standard output. [Exit codes](exit-codes.md) are the same for all commands.",
+        "input or standard output. Each command has `--help`. [Exit codes](exit-codes.md) are the",
+        "same for all commands.",
         "",
         GENERATED,
-        "",
-        "| command | purpose |",
-        "|---|---|",
-        *(f"| [`ciguard {verb}`](#ciguard-{verb}) | {text} |" for verb, text in cli.VERBS.items()),
     ]
     history = ("add", "pull", "push", "show")
     serve = ("backfill", "check", "prune", "retry", "token")
@@ -196,7 +194,8 @@ def command_line() -> str:
         *(("serve", name) for name in serve),
     ):
         text = options.argument_parser().format_help() if words == ("run",) else _help(*words)
-        text = text.rstrip().replace("\n\n", "\n", 1).replace("\n\nOptions:", "\nOptions:")
+        text = re.sub(r"\n  -h, --help .*", "", text.rstrip())
+        text = text.replace("\n\n", "\n", 1).replace("\n\nOptions:", "\nOptions:")
         lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text, "```"]
     return "\n".join(lines) + "\n"
 
@@ -375,9 +374,8 @@ def findings() -> str:
     warnings = [kind for kind, level in LEVELS.items() if level == "warning" and kind not in shown]
     lines += [
         "",
-        f"These findings are warnings: {', '.join(f'`{kind}`' for kind in warnings)}.",
-        "",
-        "Every other finding makes the run INCOMPLETE, unless its `level` in the JSON differs.",
+        f"{len(warnings)} further findings are always warnings. Every other finding makes the run",
+        "INCOMPLETE, unless its `level` in the JSON differs.",
         "",
         "## Changes of compare",
         "",
@@ -395,7 +393,7 @@ def findings() -> str:
         lines.append(f"| `{name}` | {CONDITIONS.get(name, kinds)} | {int(code)} |")
     failing = {kind for kinds in FAIL_KINDS.values() for kind in kinds}
     others = ", ".join(f"`{kind}`" for kind in KINDS if kind not in failing)
-    lines += ["", f"No other kind of change fails a run: {others}."]
+    lines += ["", f"These kinds of changes never fail a run: {others}."]
     return "\n".join(lines) + "\n"
 
 
