@@ -86,11 +86,7 @@ def read_listing(text: str) -> tuple[InventoryUnit, ...] | None:
 
 
 def relative_to(units: Iterable[InventoryUnit], folder: str) -> tuple[InventoryUnit, ...]:
-    """Make absolute paths below a folder relative to it.
-
-    Args:
-        folder: absolute, with "/" as separator.
-    """
+    """Make absolute paths below a folder (with "/" as separator) relative to it."""
     prefix = folder.rstrip("/") + "/"
     return tuple(_relative_to(unit, prefix) for unit in units)
 

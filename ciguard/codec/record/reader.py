@@ -253,11 +253,7 @@ class _LegLines:
     def to_record(
         self, results: Mapping[str, Mapping[str, bytes]], unpacking: UnpackBudget
     ) -> Record:
-        """Join the lines to a record.
-
-        Args:
-            results: result files by the record's folder and their name.
-        """
+        """Join the lines to a record; `results` are result files by record folder and name."""
         by_kind: dict[Any, list[Any]] = defaultdict(list)
         own, probes = split_probes(list(self.parts.values()))
         self.parts = dict(zip(self.parts, own, strict=True))

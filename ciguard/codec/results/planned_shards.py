@@ -69,11 +69,7 @@ class _Case(NamedTuple):
 
 
 def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecords:
-    """Read the files, and assign every case to a unit.
-
-    Args:
-        files: in any order; the result is the same.
-    """
+    """Read the files, in any order, and assign every case to a unit."""
     units = {shard.key: shard.units for shard in plan.shards}
     by_leg: dict[tuple[str, int | None], list[ResultFile]] = defaultdict(list)
     unknown_shards: dict[str, tuple[str, ...]] = {}
