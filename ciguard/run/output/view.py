@@ -211,11 +211,7 @@ def describe_taken(block: str, shard: str, units: int) -> str:
 
 
 def describe_claims_end(reason: str, detail: str, own_units: int) -> str:
-    """Return a line of the log for a leg that claims no more.
-
-    Args:
-        own_units: number of its own units that the leg runs now.
-    """
+    """Return a line of the log for a leg that claims no more, and runs so many own units."""
     own = count_of(own_units, "test")
     tests = f"runs its own tests ({own})" if own_units else "asks for no more tests"
     why = ": ".join(filter(None, (_CLAIMS_END[reason], detail)))
