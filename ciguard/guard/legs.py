@@ -231,11 +231,7 @@ def exited_with_failures(leg: LegResult) -> bool:
 
 
 def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Iterator[Finding]:
-    """Find the faults of a leg.
-
-    Args:
-        lost: planned units of the leg without a final result.
-    """
+    """Find the faults of a leg, with the planned units that have no final result (`lost`)."""
     shard, record, end = leg.shard.key, leg.record, leg.end
     if end.problem is not None:
         kind, facts = end.problem.kind, end.problem.facts

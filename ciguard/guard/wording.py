@@ -536,11 +536,7 @@ WORDS: Final[Mapping[str, Words]] = {
 
 
 def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
-    """Return the sentence of a finding, without the full stop.
-
-    Args:
-        shards: keys of all shards with this finding, where they are several.
-    """
+    """Return the sentence of a finding, without full stop, for one shard or several `shards`."""
     text = fill(WORDS[finding.kind].message, _facts(finding))
     prefix = f"shard {one_line(finding.shard)}: " if finding.shard else ""
     if len(shards) > 1:
