@@ -88,11 +88,7 @@ class JobChange:
 
 
 def with_job_endings(run: Run, jobs: Sequence[Job]) -> Run:
-    """Return a run of result files with the endings of GitHub's jobs, which no result file has.
-
-    Args:
-        jobs: those of the run; the name of a leg's job ends with the shard.
-    """
+    """Return a run of result files with the endings of its jobs, whose names end with the shard."""
     stopped = [job for _, job in last_jobs(jobs) if job.conclusion in STOPPED]
 
     def with_ending(leg: RunLeg) -> RunLeg:

@@ -85,11 +85,7 @@ class Total:
 
 
 def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegChange, ...]:
-    """Return the legs of both runs side by side, by name.
-
-    Args:
-        speed: that of each leg of the candidate; NaN is unknown.
-    """
+    """Return the legs of both runs by name; `speed` of the candidate's legs is NaN if unknown."""
     before = {leg.name: leg for leg in base.legs} if base is not None else {}
     after = {leg.name: leg for leg in candidate.legs}
     speeds = dict(zip((leg.name for leg in candidate.legs), speed.tolist(), strict=True))

@@ -88,11 +88,7 @@ def measure_series(
     shard: str = "",
     process: int | None = None,
 ) -> Series:
-    """Describe a series.
-
-    Args:
-        values: at least two, in their order, of one process.
-    """
+    """Describe a series of at least two values, in their order, of one process."""
     column = np.asarray(values, np.float64)
     return Series(
         shard,
