@@ -253,6 +253,6 @@ def _inner(path: str, prefix: str, base: str) -> str:
 
 
 def _normal(path: str) -> str:
-    """Return a path below the repository's root, whatever it begins with."""
+    """Return the normalised form of a path below the repository's root, without "/" and ".."."""
     names = posixpath.normpath(path).split("/")
     return "/".join(name for name in names if name not in ("", ".", "..")) or path

@@ -1,4 +1,4 @@
-"""What a search for culprits found, as values and as JSON. Pure."""
+"""Answer of a search for culprits, as values and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ class Tried:
 class TestAnswer:
     """The answer for a test: the fewest candidates that hold the confidence, likely ones first.
 
-    Attributes:
-        unchanged: probability that no commit of the range changed the test.
+    `unchanged`: probability that no commit of the range changed the test.
     """
 
     suite: str

@@ -186,11 +186,7 @@ NO_VALUES: Final[Mapping[str, Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class FoundStep:
-    """A step with test commands.
-
-    Attributes:
-        number: in its job, from 1.
-    """
+    """A step with test commands; `number` is its position in the job, from 1."""
 
     job: str
     number: int
