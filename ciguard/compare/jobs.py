@@ -68,8 +68,8 @@ class JobChange:
     Attributes:
         before, after: conclusion, or status of a job that has not ended; None if the run has no
             such job.
-        transition: None for a pair of conclusions without a name.
-        ending: why a job of the candidate was cancelled, if GitHub names the reason.
+        transition: None if the pair of conclusions has no name.
+        ending: reason why a job of the candidate was cancelled, if GitHub gives it.
     """
 
     name: str
