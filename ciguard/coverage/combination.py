@@ -1,4 +1,4 @@
-"""The coverage of a run: what the part of any shard covers is covered. Pure.
+"""The coverage of a run: code is covered if the part of any shard covers it. Pure.
 
 Sources of the formats: man page of geninfo (lcov); `cmd/cover` of Go; reports of coverlet
 (Cobertura, OpenCover).

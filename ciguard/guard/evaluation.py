@@ -1,4 +1,4 @@
-"""One judgement as guard, report and export share it: options -> run, policy, GitHub -> verdict."""
+"""The judgement that guard, report and export share: options -> run, policy, GitHub -> verdict."""
 
 from __future__ import annotations
 

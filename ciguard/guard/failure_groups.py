@@ -1,4 +1,4 @@
-"""The grouping of failures by cause: by exception and frame, else by exception and message. Pure.
+"""The grouping of failures by cause: exception and frame, or exception and message. Pure.
 
 A record keeps the first 4,096 bytes of a message, so frames are often missing: then the text of the
 message decides, without numbers, addresses, paths and ids, which differ between tests. The callers

@@ -1,4 +1,4 @@
-"""The policy by which a run is judged: that of the base for a pull request, else the run's own.
+"""The policy by which a run is judged: the base's for a pull request, otherwise the run's own.
 
 If the policy of the base cannot be read, the strictest policy applies: a run that passes it would
 pass any other. A command makes the `RunContext` of folder and environment, a service of GitHub.

@@ -1,4 +1,4 @@
-"""Times that other programs measured, for a first plan: of the repository, else of a base run.
+"""Times that other programs measured, for a first plan: from the repository, or from a base run.
 
 Each file, or artifact of the base run, counts as one past run on an unknown machine. Their tests
 are of no suite: each variant of a suite takes the times of the names that match its tests.
