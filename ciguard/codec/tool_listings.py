@@ -33,7 +33,7 @@ _GTEST_DISABLED: Final = re.compile(r"(?:^|[./])DISABLED_")
 
 
 def read_tests(content: bytes, source: str, folder: str = "") -> tuple[InventoryUnit, ...]:
-    """Read the tests from the listing of a test tool, else from an inventory file.
+    """Read the tests from the listing of a test tool, otherwise from an inventory file.
 
     Args:
         folder: absolute; paths below it become relative to it, as in result files.

@@ -284,7 +284,7 @@ def _optional(name: str, rows: _Rows, candidate: Run, comparable: Flags) -> Floa
 
 
 def align(run: Run, other: Run) -> tuple[dict[str, Floats], NDArray[np.int32]]:
-    """Return another run's comparable values by case of this run, else NaN, and their legs.
+    """Return another run's comparable values by case of this run, otherwise NaN, and their legs.
 
     Only of the same standing, and memory only if both runs measured it in the same way.
     """

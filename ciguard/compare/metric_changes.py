@@ -370,7 +370,7 @@ def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Directi
 
 
 def _values_of_base(base: Run, past: Past) -> dict[MetricKey, tuple[float, ...] | RunValue]:
-    """Return the metrics of the base by its record, else by the history."""
+    """Return the metrics of the base by its record, otherwise by the history."""
     if base.metrics:
         return dict(base.metrics)
     return {key: one for key, values in past.items() for one in values if one.run_id == base.run_id}
@@ -462,7 +462,7 @@ def metric_verdict(metric: MetricChange | MetricCount) -> str:
 
 
 def verdicts_text(metrics: Metrics) -> str:
-    """Return "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" where none differs."""
+    """Return "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" if none differs."""
     verdicts = metrics.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""

@@ -77,7 +77,7 @@ class NormalizedRun:
 
 
 def speed_factors(residuals: Floats, group: Integers, run_of_group: Integers) -> Floats:
-    """Return the median residual of each group; of its run if the group is small; else NaN.
+    """Return the median residual of each group; of its run if the group is small; otherwise NaN.
 
     Args:
         residuals: those of the measured, steady cases.

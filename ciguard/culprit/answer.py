@@ -37,7 +37,7 @@ class Tried:
     """The tries of a commit, in the order of the range.
 
     Attributes:
-        failed: of the tries; None where times or sizes were measured.
+        failed: of the tries; None if times or sizes were measured.
         median: seconds or bytes.
         reason: why it could not be tried; "" if it could.
     """

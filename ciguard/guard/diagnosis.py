@@ -399,7 +399,7 @@ def consistency(job: Job, *, failed: bool) -> Consistency:
 
 
 def conclusion_of(job: Job) -> str:
-    """Return GitHub's conclusion of a completed job, else its status."""
+    """Return GitHub's conclusion of a completed job, otherwise its status."""
     return f"{job.conclusion if job.status == 'completed' else job.status}"[:40]
 
 

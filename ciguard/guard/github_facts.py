@@ -273,7 +273,7 @@ def match_jobs(
 
 
 def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, ...]]:
-    """Find the job of each shard among jobs of the user's own: by the plan's name, else by the key.
+    """Find the job of each shard among the user's own jobs, by the plan's name or by the key.
 
     A key, or the plan's name as the end of a longer name, must fit the name of exactly one job.
     """
@@ -292,14 +292,14 @@ def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, 
 
 
 def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
-    """Return the name itself; else the names of jobs of called workflows that end with it."""
+    """Return the name itself; otherwise the names of jobs of called workflows that end with it."""
     if name in by_name:
         return [name]
     return sorted(full_name for full_name in by_name if full_name.endswith(f" / {name}"))
 
 
 def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[Job]) -> Job | None:
-    """Return the planning job if it failed in a later attempt than that of all legs; else None.
+    """Return the planning job if it failed in a later attempt than all legs; otherwise None.
 
     "Re-run all jobs" plans again. If the planning job then fails, no leg has a job in that attempt,
     and the records of the attempt before must not count for the run.

@@ -162,7 +162,7 @@ def _passed(verdict: Verdict) -> str:
 
 
 def unit_noun(verdict: Verdict) -> str:
-    """Return "test file" if the frameworks of all suites select whole files, else "test"."""
+    """Return "test file" if the frameworks of all suites select whole files, otherwise "test"."""
     adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
     are_files = all(adapter is not None and adapter.unit == "file" for adapter in adapters)
     return "test file" if are_files and adapters else "test"

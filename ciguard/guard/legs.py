@@ -426,7 +426,8 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
     """Find ends of processes that fail the run, or give a warning.
 
     Args:
-        ended_by_itself: the leg ended by itself; else the finding of its end covers its processes.
+        ended_by_itself: the leg ended by itself; otherwise the finding of its end covers its
+            processes.
     """
     red = {event.process: event for event in unexplained(record)}
     remaining = dict(red)

@@ -126,7 +126,7 @@ def _split_other_attempts(
 def _split_foreign(
     absent: AbstractSet[str], foreign: Sequence[_Foreign], *, any_of_ours: bool
 ) -> tuple[dict[str, Note], list[Finding]]:
-    """Make a foreign record the cause of a shard without a record, else a warning.
+    """Make a foreign record the cause of a shard without a record, otherwise a warning.
 
     If all records are of another plan, one finding names that cause for all shards.
     """

@@ -204,7 +204,8 @@ class Flaky:
 class Missing:
     """A planned unit without a final result, with the reason.
 
-    `shard` had to run the unit; `planned_shard` is that of the plan if the unit moved, else "".
+    `shard` had to run the unit; `planned_shard` is that of the plan if the unit moved, otherwise
+    "".
     """
 
     key: UnitKey
@@ -353,7 +354,7 @@ class Policy:
         base_plan: the base's version of a plan that is a file of the repository.
         findings: mistakes in the policy itself, and its changes by the pull request.
         fail_on: findings of the comparison that fail the run.
-        source, commit: origin of the policy; the commit is that of the base, else "".
+        source, commit: origin of the policy; the commit is that of the base, otherwise "".
         footer: Markdown at the end of a report.
         comment_by: author of comments: the workflow's job, or the service.
         owners: configured owners of files.

@@ -165,8 +165,8 @@ class PlannedUnit:
 
     `has_history`: the estimates are measured values, not defaults.
     `fails_on_base`: the unit failed in the newest complete run of the base.
-    `change`: "new" (not on the base) or "changed" by the pull request: the unit is repeated; else
-        "".
+    `change`: "new" (not on the base) or "changed" by the pull request: the unit is repeated;
+        otherwise "".
     """
 
     unit: str
@@ -213,7 +213,7 @@ class Shard:
     `timeout_minutes`: limit of the step with the tests; limit of the job, if `job` is set.
     `budget_bytes`: memory that the tests may use.
     `suite`, `variant`: set if the leg lists the units, which all have this suite and variant.
-    `job`: name of the job as GitHub shows it, if the matrix is written by hand; else "".
+    `job`: name of the job as GitHub shows it, if the matrix is written by hand; otherwise "".
     `blocks`: the last units, divided in this order; other legs may claim them during the run.
     `serial`: a process runs one test at a time, because several do not fit into its memory.
     """

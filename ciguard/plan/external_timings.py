@@ -37,7 +37,7 @@ TIMING_FILES: Final = (
 def external_timings(
     location: str, folder: Path, environ: Mapping[str, str], suites: Mapping[str, Suite]
 ) -> LoadedHistory:
-    """Read the files with times in the repository, else the times beside a copied history.
+    """Read the files with times in the repository, otherwise the times beside a copied history.
 
     The files are in a suite's folder or at the top; an unusable one is left out, or is the problem
     if there is no other. The runs are not of the base.

@@ -305,7 +305,7 @@ class PlanInputs:
 
     @property
     def has_timings(self) -> bool:
-        """Return whether the history contains any unit; else all times are equal defaults."""
+        """Return whether the history contains any unit; otherwise all times are equal defaults."""
         return bool(self.estimates.has_history.any())
 
 

@@ -220,7 +220,7 @@ def _check(units: Iterable[ListedUnit]) -> tuple[dict[str, ListedUnit], list[str
 def _assign(
     units: Iterable[ListedUnit], suite_key: tuple[str, str], shards: Sequence[Shard]
 ) -> dict[UnitKey, str]:
-    """Return the shard of each unit: the planned one, else that of its group or file.
+    """Return the shard of each unit: the planned one, otherwise that of its group or file.
 
     A group or file without a shard, the largest first, goes to the one with the least time; a unit
     without an estimate takes the mean of the others. A file with more than a shard's share of the

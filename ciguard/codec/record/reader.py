@@ -202,10 +202,11 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
     """Yield each file with the leg that owns its damage and its first lines, which name no leg.
 
     1. A file that names legs: the first of them.
-    2. Else, in a folder whose files name one leg: this leg. A file without a readable line must be
-       of a process that this leg started, or be the leg's own file, which no other file is then.
-    3. Else, in a folder that names no leg: the only leg of all files, if the file has lines and no
-       damage. Every other file has no owner: None.
+    2. Otherwise, in a folder whose files name one leg: this leg. A file without a readable line
+       must be of a process that this leg started, or be the leg's own file, which no other file is
+       then.
+    3. Otherwise, in a folder that names no leg: the only leg of all files, if the file has lines
+       and no damage. Every other file has no owner: None.
     """
     in_folder: dict[str, set[_Identity]] = {}
     started: set[tuple[str, _Identity, int]] = set()

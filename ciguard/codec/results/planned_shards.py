@@ -2,7 +2,8 @@
 
 Each attempt of a shard has a record. A shard without a file has no record, and is dead. A record
 has no end if one of its files is truncated, or shows itself that it is incomplete. A case belongs
-to a unit (test) of its shard, else to a unit of another shard, else it is an unplanned unit.
+to a unit (test) of its shard, otherwise to a unit of another shard, otherwise it is an unplanned
+unit.
 """
 
 from __future__ import annotations

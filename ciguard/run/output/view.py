@@ -257,7 +257,7 @@ def describe_left_out(problems: Sequence[str], limit: int | None) -> str:
     """Return which new result files were not copied, and why; "" for none.
 
     Args:
-        limit: number of files that were looked at, if there are more; else None.
+        limit: number of files that were looked at, if there are more; otherwise None.
     """
     if limit is not None:
         return f"only the first {limit} files were looked at: name fewer folders"
@@ -486,7 +486,7 @@ def describe_until(units: int, planned: int, processes: int) -> str:
     """Return the part of a shard that `--until` selects.
 
     Args:
-        processes: number of processes of the shard, if only the tests of one are left; else 1.
+        processes: number of processes of the shard, if only the tests of one are left; otherwise 1.
     """
     kind = f"those of its process of {processes} in parallel" if processes > 1 else "in its order"
     return f"{units} of {count_of(planned, 'test')}: {kind}, up to this one"

@@ -48,7 +48,7 @@ class ExitInfo:
 
 @dataclass(frozen=True, **SLOTS)
 class MachineMemory:
-    """The machine's memory at one moment; None where the system does not report it."""
+    """The machine's memory at one moment; None if the system does not report it."""
 
     total_bytes: int | None
     available_bytes: int | None
