@@ -169,7 +169,7 @@ class _LegEntry:
 
 
 def _with_facts(record: Record, facts: RunMetadata) -> Record:
-    """Add the suite and variant of the options to lines without a suite."""
+    """Add the suite and variant of the options to lines that have none."""
     if facts.suite is None and facts.variant is None:
         return record
 

@@ -281,7 +281,7 @@ def _smallest(table: Floats) -> tuple[Floats]:
 
 
 def _pooled_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
-    """Return variances by the median ratio of spread to mean; for units that were measured once."""
+    """Return the variance of units measured once, by the median ratio of spread to mean."""
     informative = (variance_s2 > 0) & (mean_s >= SPREAD_FROM_S)
     ratios = np.sqrt(variance_s2[informative]) / mean_s[informative]
     ratio = float(np.median(ratios)) if ratios.size else SPREAD_RATIO
