@@ -262,7 +262,7 @@ class Verdict:
 
     @property
     def state(self) -> State:
-        """The state: incomplete outranks failed, failed outranks passed; excused ones do not count."""
+        """The state: incomplete before failed before passed; excused failures do not count."""
         levels = {finding.level for finding in self.findings}
         if self.missing or "incomplete" in levels or self.is_fault_unnoticed:
             return "incomplete"
