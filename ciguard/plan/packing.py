@@ -98,7 +98,7 @@ def form_groups(
     Args:
         group_key: None makes a group of each unit.
         units: positions to group, ascending; None for all units.
-        colocated: sets of units, each of which is an indivisible group, whatever their keys are.
+        colocated: sets of units, each of which is an indivisible group, for any keys.
 
     Returns:
         Groups by their first member. O(units log units).
