@@ -28,7 +28,7 @@ NEXTEST_VERSION := 0.9.148
 NEXTEST := .tools/nextest/.installed
 
 .DEFAULT_GOAL := test
-.PHONY: test check lint types coverage demo pictures soak bench tools listener dotnet-kit dist sbom format clean
+.PHONY: test check lint types coverage demo docs pictures soak bench tools listener dotnet-kit dist sbom format clean
 
 # Two tests a core: a third of their time they wait, for a deadline or a process that ends.
 # Bytecode is written, whatever the environment says: else each pytest rewrites its plug-ins' asserts again.
@@ -61,6 +61,12 @@ coverage: $(INSTALLED)
 
 demo: $(INSTALLED)
 	@$(BIN)/python demo/demo.py
+
+# The site of the documentation, in site/, with the site that ciguard makes of the demo's history.
+docs: $(INSTALLED)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@$(BIN)/python demo/demo.py >/dev/null
+	@cp -R .demo/site site/example
 
 # Needs Chromium, and says so where there is none.
 pictures: $(INSTALLED)
@@ -147,7 +153,7 @@ format: $(INSTALLED)
 	@$(BIN)/ruff format --quiet .
 
 clean:
-	rm -rf .venv .tools .demo .soak .dotnet-kit .coverage .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .tools .demo .soak .dotnet-kit .coverage site .mypy_cache .ruff_cache .hypothesis
 
 # The pip that comes with Python 3.11 does not know --group (PEP 735).
 $(INSTALLED): pyproject.toml constraints.txt

@@ -17,21 +17,21 @@ from typing import ClassVar, Sequence
 
 
 class ExitCode(enum.IntEnum):
-    """Exit codes of the process; a test compares them with docs/reference/exit-codes.md."""
+    """Exit codes of the process; their comments are the meanings in docs/reference."""
 
-    OK = 0
-    BUG = 1
-    USAGE = 2
-    INPUT = 3
-    REMOTE = 4
-    NOTHING_TO_DO = 5
-    TESTS_FAILED = 10
-    REGRESSION = 11
-    INCONCLUSIVE = 12
-    INCOMPLETE = 13
-    AUDIT_FINDING = 14
-    INTERRUPTED = 130
-    TERMINATED = 143
+    OK = 0  #: success
+    BUG = 1  #: a bug in ciguard, with a traceback
+    USAGE = 2  #: wrong usage or configuration
+    INPUT = 3  #: an input is missing or malformed
+    REMOTE = 4  #: GitHub or the history refused a request or could not be reached
+    NOTHING_TO_DO = 5  #: nothing to do
+    TESTS_FAILED = 10  #: tests failed, or coverage is below its minimum
+    REGRESSION = 11  #: a confirmed regression, or a worse metric
+    INCONCLUSIVE = 12  #: memory, durations or metrics could not be judged
+    INCOMPLETE = 13  #: a planned test has no result, or a job did not complete
+    AUDIT_FINDING = 14  #: the audit found what `--fail-on` names, or could not decide it
+    INTERRUPTED = 130  #: interrupted (SIGINT)
+    TERMINATED = 143  #: terminated (SIGTERM)
 
 
 class CiguardError(Exception):

@@ -1,8 +1,8 @@
-"""The pictures of README: the demo's comment and its page, as a reader of GitHub sees them.
+"""The picture of README: the demo's comment, as a reader of GitHub sees it.
 
 `make pictures`. Runs the demo, renders its comment with CSS like GitHub's at the width of a comment
-(1,012 px), renders the page of the same report, and writes both as PNG to `docs/images/`. Needs
-Chromium; without it nothing happens. Prints the height of the comment with its folds closed.
+on a laptop (760 px), and writes it as PNG, 1.75 times as fine, to `docs/images/`. Needs Chromium;
+without it nothing happens. Prints the height of the comment with its folds closed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from markdown_it import MarkdownIt
 import demo
 
 IMAGES: Final = demo.HERE.parent / "docs" / "images"
-COMMENT_WIDTH: Final = 1012  # of GitHub's comment on a wide screen
-PAGE_SIZE: Final = (1180, 1000)
+COMMENT_WIDTH: Final = 760  # of GitHub's comment on a laptop: also legible on a phone
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 FLAGS: Final = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--hide-scrollbars", "--force-device-scale-factor=1"),
+    *("--hide-scrollbars", "--force-device-scale-factor=1.75"),
 )
 
 # From github-markdown-css: fonts, sizes, colours and borders of the light theme.
@@ -99,9 +98,8 @@ class Browser:
         print(f"{picture.relative_to(IMAGES.parent.parent)}: {picture.stat().st_size} bytes")
 
 
-def draw_pictures(program: str) -> None:
-    """Draw what the last run of the demo left."""
-    page = demo.WORK / "page.html"
+def draw_picture(program: str) -> None:
+    """Draw the comment that the last run of the demo left."""
     comment = demo.WORK / "comment.html"
     comment.write_text(comment_page((demo.WORK / "comment.md").read_text("utf-8")), "utf-8")
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -110,7 +108,6 @@ def draw_pictures(program: str) -> None:
         height = browser.measure_height(comment, COMMENT_WIDTH)
         print(f"the comment is {height} px high at {COMMENT_WIDTH} px")
         browser.draw(comment, COMMENT_WIDTH, height, IMAGES / "comment.png")
-        browser.draw(page, *PAGE_SIZE, IMAGES / "page.png")
 
 
 def main() -> None:
@@ -120,7 +117,7 @@ def main() -> None:
         print(f"skipped: no browser on PATH (any of {', '.join(BROWSERS)})", file=sys.stderr)
         return
     demo.main()
-    draw_pictures(program)
+    draw_picture(program)
 
 
 if __name__ == "__main__":

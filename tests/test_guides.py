@@ -24,6 +24,25 @@ DOCS = ROOT / "docs"
 TUTORIAL = DOCS / "tutorial.md"
 GUIDES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Pages whose `sh` blocks a test executes, and why no test executes those of other pages.
+EXECUTED = {
+    "README": "test_readme.py",
+    **dict.fromkeys(("tutorial", "tutorial-jest", "tutorial-go"), "test_guides.py"),
+    **dict.fromkeys(("tutorial-dotnet", "audit-a-matrix", "compare-logs"), "test_guides.py"),
+    "experiment": "test_guides.py",
+    **dict.fromkeys(
+        ("serve", "connect-a-service", "operate-the-service"), "serve/test_serve_guide.py"
+    ),
+}
+NEEDED = {
+    **dict.fromkeys(("compare-two-runs", "find-why-a-shard-died"), "runs on GitHub"),
+    **dict.fromkeys(("history", "forks-and-permissions"), "a repository on GitHub"),
+    "confirm-suspects": "a comparison with a suspect, and its two commits",
+    "find-the-commit": "a repository with the named tags and tests",
+    "into-your-workflow": "a repository with that workflow; tests/act/test_actions.py runs it",
+    **dict.fromkeys(("long-shards", "suites-and-pools"), "a suite of 47 shards"),
+    "other-frameworks": "a build with result files",
+}
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -63,7 +82,7 @@ def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
     work = tmp_path / "work"
     remote = tmp_path / "remote.git"
     subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
-    settings = {f"url.{remote}.insteadOf": "https://github.com/OWNER/shop.git"}
+    settings = {f"url.{remote}.insteadOf": "https://github.com/YOU/shop.git"}
     lines = executed(TUTORIAL, work, settings=json.dumps(settings))
     assert lines.count("exit code 10") == 2
     branches = subprocess.run(
@@ -106,6 +125,14 @@ def test_the_commands_of_the_tutorial_for_dotnet_work(tmp_path: Path) -> None:
     program.chmod(0o755)
     found = f"{program.parent}:{clean_environment()['PATH']}"
     executed(DOCS / "tutorial-dotnet.md", tmp_path / "work", PATH=found)
+
+
+def test_commands_of_each_page_are_executed_or_need_more_than_a_test_has() -> None:
+    pages = {page.stem for page in PAGES if blocks(page.read_text("utf-8"), "sh")}
+    assert pages == EXECUTED.keys() | NEEDED.keys()
+    assert not EXECUTED.keys() & NEEDED.keys()
+    for page, test in EXECUTED.items():
+        assert re.search(rf"\b{page}\.md", (ROOT / "tests" / test).read_text("utf-8"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

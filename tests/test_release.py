@@ -64,7 +64,7 @@ def test_release_notes_are_the_section_of_the_changelog(
     answer = run_step("Take the notes from the changelog", tmp_path, tag)
     assert answer.returncode == code, answer.stderr
     notes = (tmp_path / "notes.md").read_text("utf-8")
-    assert ("`ciguard init` writes" in notes) is (code == 0)
+    assert ("The first version: plan" in notes) is (code == 0)
     assert "An older one" not in notes
 
 
@@ -87,7 +87,7 @@ def test_texts_install_by_name_what_is_published() -> None:
     assert ("is not on the package" in readme) is not bool(PUBLISHED)
     install = readme.partition("## Install")[2].partition("\n## ")[0]
     assert "HOST/" not in install
-    assert re.findall(r"(?m)^    (\w+)", install)[:2] == ["uvx", "pipx"]
+    assert re.findall(r"(?m)^    (\w+)", install)[:2] == ["uv", "pipx"]
 
 
 def test_release_uses_the_pins_of_generated_workflows() -> None:
@@ -150,10 +150,10 @@ def test_table_of_file_versions_matches_the_code() -> None:
     text = (ROOT / "docs/reference/json.md").read_text("utf-8").partition("## Versions of")[2]
     head, _, *rows = (line.split("|")[1:-1] for line in text.splitlines() if line[:1] == "|")
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert [cell.strip() for cell in head[1:-2]] == re.findall(r"(?m)^## \[([^]]+)\]", changelog)[
+    assert [cell.strip() for cell in head[1:-1]] == re.findall(r"(?m)^## \[([^]]+)\]", changelog)[
         ::-1
     ]
-    assert {name.strip(): int(row[-3]) for row in rows for name in row[0].split(",")} == {
+    assert {name.strip(): int(row[-2]) for row in rows for name in row[0].split(",")} == {
         **dict.fromkeys(("plan", "record"), SCHEMA),
         "history": HISTORY_SCHEMA,
         "verdict": verdict.SCHEMA,

@@ -37,37 +37,37 @@ CONDITIONS: Final[Mapping[str, Callable[[Audit], bool]]] = {
     type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
-    help="Past runs to read at most.",
+    help="Largest number of past runs to read.",
 )
 @click.option(
     "--matrix",
     metavar="WORKFLOW[:JOB]|FILE",
-    help="Workflow with the matrix, or its shards as JSON.",
+    help="Workflow with the matrix, or JSON file of its shards.",
 )
 @click.option(
     "--filter-key",
     metavar="KEY",
     default="",
-    help="Matrix key of a shard's filter, as shard.filter (default: found in the command).",
+    help="Matrix key of the filter, such as shard.filter.",
 )
 @click.option(
     "--tests",
     "listing",
     metavar="FILE|-",
-    help="Tests that exist: what a tool lists, or --inventory of `ciguard plan` takes.",
+    help="List of the existing tests, as a tool prints it.",
 )
 @click.option(
-    "--history", metavar="FILE|branch:NAME|URL", help="Past runs: they add times to the counts."
+    "--history", metavar="FILE|branch:NAME|URL", help="Past runs, to show times of shards."
 )
 @format_option("text", "markdown", "html", "json")
 @click.option(
-    "-o", "--output", metavar="FILE|-", help="File for the plan of the matrix, for `ciguard guard`."
+    "-o", "--output", metavar="FILE|-", help="File for a plan of the matrix, for `ciguard guard`."
 )
 @click.option(
     "--fail-on",
-    metavar="LIST",
+    metavar="NAME,...",
     default="",
-    help=f"Findings that end with 14: {', '.join(CONDITIONS)}, or rules; comma-separated.",
+    help=f"Findings that fail: {', '.join(CONDITIONS)}, or names of rules.",
 )
 @click.pass_obj
 def command(
@@ -85,13 +85,10 @@ def command(
     output: str | None,
     fail_on: str,
 ) -> int:
-    """Audit the workflows of a checkout or repository, or compare a matrix with its tests.
+    """Audit the workflows and past runs of a repository, or the shards of a matrix.
 
-    Without an argument, reads the workflows of the checkout and, with a token of GITHUB_TOKEN or of
-    `gh`, its last runs, and shows what the rules find in them. With OWNER/NAME, reads both from
-    GitHub. With --matrix and --tests, shows the tests in no shard and in several, empty shards,
-    terms of filters that match nothing or everything; -o writes the plan of the matrix as it is,
-    for `ciguard guard --results`. The command changes nothing else.
+    Without OWNER/NAME, the command audits the checkout. With --matrix and --tests, it shows tests
+    in no shard or in several, empty shards, and useless filters.
     """
     conditions = [name.strip() for name in fail_on.split(",") if name.strip()]
     if repository is not None and matrix is not None:

@@ -36,7 +36,7 @@ from ciguard.compare.steps_and_artifacts import compare_artifacts, compare_steps
 from ciguard.compare.transitions import Excuse, quarantined
 from ciguard.compare.view import document, jobs_document
 from ciguard.config.invocation import Invocation
-from ciguard.config.options import HISTORY, OUTPUT, format_option
+from ciguard.config.options import HISTORY, OUTPUT, RESULTS, format_option, repo_option
 from ciguard.document import Block
 from ciguard.errors import InputError, RemoteError, UsageError
 from ciguard.guard.log_patterns import first_match
@@ -64,10 +64,6 @@ from ciguard.sources.repository_files import CheckoutFiles
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
-RESULTS_HELP: Final = (
-    "Result files instead of records, such as 'results-{shard}/**/*.trx': the first folder names "
-    "the artifact. Repeatable."
-)
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
@@ -95,25 +91,20 @@ FORMATS: Final[Mapping[str, Callable[[AnyComparison], str]]] = {
 @click.argument("base")
 @click.argument("head")
 @HISTORY
-@click.option(
-    "--repo",
-    "repository",
-    metavar="OWNER/NAME",
-    help="Repository that run ids refer to (default: origin).",
-)
-@click.option("--results", metavar="GLOB", multiple=True, help=RESULTS_HELP)
+@repo_option("repository", default=None)
+@RESULTS
 @format_option(*FORMATS)
 @OUTPUT
 @click.option(
     "--fail-on",
-    metavar="LIST",
+    metavar="NAME,...",
     default="",
-    help=f"Findings that fail: {', '.join(FAIL_CONDITIONS)}; comma-separated.",
+    help=f"Findings that fail: {', '.join(FAIL_CONDITIONS)}.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="End with 12 if memory, durations or (with --fail-on metric) all metrics are not judged.",
+    help="End with 12 if memory or durations could not be judged.",
 )
 @click.pass_obj
 def command(
@@ -132,16 +123,16 @@ def command(
 ) -> int:
     """Compare two runs.
 
-    BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
-    (folder or file), result files ('out/*.xml'), branch:NAME for the newest finished run of a
-    commit on a branch, `this` for the current workflow run, or `base` (as BASE) for the newest
-    suitable run of the base branch. Of two runs of GitHub without ciguard records, the jobs and
-    their logs are compared. Of two text logs (.log, .txt, GitHub's archives of logs, addresses of
-    jobs), the numbers and failures are compared that a table of patterns finds in them.
+    \b
+    BASE and HEAD each name a run:
+      123456, 123456/2  run on GitHub, or one of its attempts
+      URL               address of a run or a job on GitHub
+      FOLDER, FILE      records, result files ('out/*.xml') or text logs
+      branch:NAME       newest finished run of a branch
+      this              current workflow run
+      base              newest suitable run of the base branch
 
-    The command ends with 0 unless --fail-on or --strict selects a finding: 10 for newly failing
-    tests, timeouts and out of memory, 11 for confirmed regressions and metrics that are worse, 12
-    if memory or durations could not be judged, 13 if incomplete.
+    The command ends with 0, unless --fail-on or --strict selects a finding.
     """
     conditions = _fail_on(fail_on)
     comparison: AnyComparison

@@ -186,7 +186,7 @@ class Comparison:
         more: Counter[Ending | None] = Counter()
         for count in self.log_failures:
             more[count.ending] += 0 if count.weak else count.after - count.before
-        met = [word for word, endings in _ENDINGS.items() if sum(more[one] for one in endings) > 0]
+        met = [word for word, endings in FAIL_ENDS.items() if sum(more[one] for one in endings) > 0]
         return () if "base cut" in self.log_doubts else tuple(met)
 
     @property
@@ -203,9 +203,9 @@ class Comparison:
             "metric": "worse" in self.metrics.verdicts or bool(self.metrics.violations),
             "incomplete": bool(self.incomplete_reasons),
         }
-        for word, kinds in _KINDS.items():
+        for word, kinds in FAIL_KINDS.items():
             met[word] = any(case.kind in kinds for case in self.transitions)
-        for word, endings in _ENDINGS.items():
+        for word, endings in FAIL_ENDS.items():
             met[word] |= word in self.more_in_logs or any(
                 leg.after in endings and leg.before not in endings for leg in self.legs
             )
@@ -273,7 +273,7 @@ def has_missing_tests(transitions: Sequence[Transition]) -> bool:
     return any(case.kind == "no_longer_run" for case in transitions)
 
 
-_KINDS: Final[Mapping[FailCondition, tuple[TransitionKind, ...]]] = {
+FAIL_KINDS: Final[Mapping[FailCondition, tuple[TransitionKind, ...]]] = {
     "new-failure": ("newly_failing", "failing_added", "newly_crashed", "crashed_added"),
     "timeout": ("newly_timed_out", "timed_out_added"),
     "oom": ("newly_out_of_memory", "out_of_memory_added"),
@@ -281,7 +281,7 @@ _KINDS: Final[Mapping[FailCondition, tuple[TransitionKind, ...]]] = {
 
 
 DEATHS: Final[tuple[Ending, ...]] = ("timeout", *MEMORY_ENDINGS)
-_ENDINGS: Final[Mapping[FailCondition, tuple[Ending, ...]]] = {
+FAIL_ENDS: Final[Mapping[FailCondition, tuple[Ending, ...]]] = {
     "timeout": ("timeout", "deadline"),
     "oom": ("out_of_memory", "memory_guard"),
 }
@@ -309,7 +309,7 @@ def exit_code(
     conditions = triggered(comparison, fail_on)
     if "incomplete" in conditions:
         return ExitCode.INCOMPLETE
-    if any(condition in _KINDS for condition in conditions):
+    if any(condition in FAIL_KINDS for condition in conditions):
         return ExitCode.TESTS_FAILED
     if conditions:
         return ExitCode.REGRESSION

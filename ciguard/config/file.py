@@ -72,11 +72,7 @@ class Config(Section):
 
     actions: str = Field(
         "",
-        description=(
-            "repository of ciguard's actions for workflows, as `OWNER/ciguard@COMMIT # VERSION`; "
-            "`$/` in that repository itself (default: where ciguard was installed from, or the "
-            "checkout that it runs from)"
-        ),
+        description="repository of ciguard's actions, as `OWNER/ciguard@COMMIT`",
     )
     plan: PlanConfig = PlanConfig()
     policy: PolicyConfig = PolicyConfig()
@@ -89,13 +85,13 @@ class Config(Section):
     experiment: ExperimentConfig = ExperimentConfig()
     culprit: CulpritConfig = CulpritConfig()
     workflow: WorkflowConfig = WorkflowConfig()
-    owners: dict[str, Texts] = Field({}, description="owners of files by pattern, over CODEOWNERS")
+    owners: dict[str, Texts] = Field(
+        {}, description="owners by pattern of files; they override CODEOWNERS"
+    )
     routes: dict[str, str] = Field(
         {},
         description=(
-            "where the service tells an owner that the base branch became red with their tests, "
-            'and that it recovered: `"issue"`, or the name of a webhook of the service; `"*"` is '
-            "for all other owners, and for tests without one"
+            '[notifications](../how-to/serve.md) by owner: `"issue"`, or the name of a webhook'
         ),
     )
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import click
@@ -10,29 +11,52 @@ from click.decorators import FC
 
 from ciguard.errors import UsageError
 
-HISTORY: Final = click.option(
-    "--history",
-    metavar="FILE|branch:NAME|URL",
-    help="Past runs: a file, a branch or a service (default: the configured store).",
-)
+PAST_RUNS: Final = "Past runs (default: history.store)."
+HISTORY: Final = click.option("--history", metavar="FILE|branch:NAME|URL", help=PAST_RUNS)
 EXPECT: Final = click.option(
     "--expect",
     "expected",
+    metavar="N",
     type=click.IntRange(min=1),
-    help="Without --plan: number of artifacts that must have results.",
+    help="Without --plan: expected number of artifacts.",
+)
+TESTS: Final = click.option(
+    "--tests", metavar="FILE", help="Without --plan: list of expected tests."
 )
 OUTPUT: Final = click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the answer to this file and print only the verdict.",
+    help="File for the answer; only the verdict is printed.",
+)
+RESULTS: Final = click.option(
+    "--results",
+    metavar="GLOB",
+    multiple=True,
+    help="Result files instead of records, such as 'results-{shard}/**/*.xml'; repeatable.",
+)
+RUN: Final = click.option(
+    "--run",
+    metavar="ID|URL",
+    help="Run on GitHub to download, such as 123456 or 123456/2.",
+)
+plan_option: Final = partial(click.option, "--plan", metavar="FILE|DIR", help="Plan of the run.")
+records_option: Final = partial(
+    click.option, "--records", metavar="DIR", help="Folder of the records."
+)
+repo_option: Final = partial(
+    click.option,
+    "--repo",
+    metavar="OWNER/NAME",
+    default="",
+    help="Repository on GitHub (default: origin).",
 )
 
 
-def format_option(*formats: str, text: str = "Output format.") -> Callable[[FC], FC]:
-    """Return the option `--format`; the first format is the default, `text` the help."""
+def format_option(*formats: str) -> Callable[[FC], FC]:
+    """Return the option `--format`; the first format is the default."""
     choice = click.Choice(formats)
-    return click.option("--format", "format_", type=choice, default=formats[0], help=text)
+    return click.option("--format", "format_", type=choice, default=formats[0])
 
 
 def parse_budget(text: str) -> float:

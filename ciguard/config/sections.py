@@ -81,7 +81,7 @@ Texts = tuple[str, ...]
 ExitCodes = tuple[Annotated[str, BeforeValidator(exit_codes)], ...]
 UnitPattern = Annotated[
     str,
-    Field(min_length=1, description="pattern of tests, as in `exclude`; the first entry counts"),
+    Field(min_length=1, description="pattern of tests; the first match counts"),
 ]
 VariableNames = tuple[Annotated[str, BeforeValidator(variable_name)], ...]
 
@@ -95,10 +95,8 @@ class Section(BaseModel):
 class VariantConfig(Section):
     """[suite.NAME.variant.NAME]: one way to run a suite."""
 
-    args: Texts = Field((), description="arguments, added after those of the suite")
-    env: dict[str, str] = Field(
-        {}, description="environment variables, added to those of the suite"
-    )
+    args: Texts = Field((), description="further arguments")
+    env: dict[str, str] = Field({}, description="further environment variables")
 
 
 class NeedsConfig(Section):
@@ -106,11 +104,9 @@ class NeedsConfig(Section):
 
     units: UnitPattern
     memory: SizeExpression | None = Field(
-        None, description="memory of one such test, above that of its process"
+        None, description="memory of a test, in addition to its process"
     )
-    gpu: SizeExpression | None = Field(
-        None, description='memory of one GPU that a test needs, such as `"sharded(22GiB, 4)"`'
-    )
+    gpu: SizeExpression | None = Field(None, description="memory of a test on one GPU")
 
 
 class LimitsConfig(Section):
@@ -120,85 +116,67 @@ class LimitsConfig(Section):
     memory: Bytes | None = Field(
         None,
         gt=0,
-        description="peak memory of a test, or of a file whose tests share one, above its start",
+        description="largest increase of memory during a test or file",
     )
-    time: Seconds | None = Field(None, description="time of a test, which is not stopped")
+    time: Seconds | None = Field(None, description="longest time of a test")
 
 
 class SuiteConfig(Section):
     """[suite.NAME]: tests with one framework, working folder and arguments."""
 
-    framework: str = Field(
-        DEFAULT, description="[framework](frameworks.md) that lists and runs the tests"
-    )
-    command: Texts = Field(
-        (), description="program that runs the tests (default: the framework's own)"
-    )
+    framework: str = Field(DEFAULT, description="[framework](frameworks.md) of the tests")
+    command: Texts = Field((), description="command that runs the tests (default: the framework's)")
     list_command: Texts = Field(
         (),
         alias="list",
-        description='command that prints one test per line; required if `framework = "command"`',
+        description='command that prints one test per line, for `framework = "command"`',
     )
-    cwd: str = Field(".", description="working folder, relative to the root of the repository")
-    args: Texts = Field((), description="arguments for listing and running the tests")
-    env: dict[str, str] = Field(
-        {}, description="environment variables for listing and running the tests"
-    )
+    cwd: str = Field(".", description="working folder in the repository")
+    args: Texts = Field((), description="arguments for listing and running tests, such as a folder")
+    env: dict[str, str] = Field({}, description="environment variables of the tests")
     files: Texts = Field(
         (),
-        description=(
-            "patterns that recognise test files (default: the framework's); the run is incomplete "
-            "if such a file had tests on the base and now has none"
-        ),
+        description="patterns of test files (default: the framework's)",
     )
-    exclude: Texts = Field((), description="patterns of tests that are never run")
+    exclude: Texts = Field((), description="patterns of tests that never run")
     results: Texts = Field(
-        (), description="Result files that the command writes (JUnit, TRX, JSON, ...), from `cwd`"
+        (), description="[result files](result-files.md) of the command, relative to `cwd`"
     )
     failed_exit_codes: ExitCodes = Field(
         (),
-        description=(
-            "exit codes of the command that mean failed tests, beside 1: `[8]`, or a range such as "
-            '`["1-255"]`; any other is a crash'
-        ),
+        description='exit codes, besides 1, that mean failed tests: `[8]` or `["1-255"]`',
     )
     closes_units: bool = Field(
         False,  # a default
-        description=(
-            "the command writes an event `closed` when a test is over: one without it died, "
-            "whatever results it has"
-        ),
+        description="whether the command writes [`closed` events](record.md#event-kinds)",
     )
     parallel: bool | None = Field(
         None,
-        description=(
-            'tests of `framework = "dotnet"`, or methods of a class of `maven`, that run side by '
-            "side in their process (default: as the project says; NUnit one at a time)"
-        ),
+        description="whether tests of `dotnet` or `maven` run in parallel",
     )
     workers: Literal["auto", "tool"] = Field(
-        "auto", description="`tool`: as many tests at once as it starts; `auto`: as memory holds"
+        "auto",
+        description="limit of parallel tests: memory (`auto`) or none (`tool`)",
     )
-    timeout: Seconds | None = Field(None, description="time limit of one unit: a test, or a file")
+    timeout: Seconds | None = Field(
+        None, description="time limit of a test or, in some frameworks, of a file"
+    )
     timeout_ratio: float | None = Field(
         None,
         ge=2,
         allow_inf_nan=False,
-        description=(
-            "time limit of a test as a multiple of its longest past time, never below 1m; "
-            "tests without a past have no such limit"
-        ),
+        description="time limit of a test as a multiple of its longest past time",
     )
-    pool: str | None = Field(None, description="pool that runs the tests (default: the first pool)")
+    pool: str | None = Field(None, description="pool that runs the tests")
     needs: tuple[NeedsConfig, ...] = Field(
-        (), description="memory that tests are declared to need, one table each"
+        (), description="[declared memory](../explanation/planning.md#declared-memory) of tests"
     )
     limits: tuple[LimitsConfig, ...] = Field(
-        (), description="memory and time above which a passed test fails, one table each"
+        (), description="memory and time above which a passed test fails"
     )
     variant: dict[str, VariantConfig] = Field(
         {},
-        description="variants of the suite, one table each (default: one variant without a name)",
+        description="ways to run the suite",
     )
 
 
@@ -207,78 +185,55 @@ class PoolConfig(Section):
 
     runs_on: Annotated[Any, AfterValidator(_check_labels)] = Field(
         "ubuntu-latest",
-        description="value of `runs-on` in the workflow: a label, a list of labels, or a table",
-    )
-    cpus: int | None = Field(
-        None, ge=1, description="number of CPUs (default: known for GitHub's runners)"
-    )
-    memory: Bytes | None = Field(
-        None, description="memory of the machine (default: known for GitHub's runners)"
-    )
-    reserve: Bytes = Field(
-        2**30, description="memory that the runner itself needs; tests do not get it"
-    )
-    gpu_memory: Bytes | None = Field(
-        None,
         description=(
-            "memory of one GPU; a test that declares more runs in another pool (default: the pool "
-            "has no GPU)"
+            "type of runner, as in `runs-on`. For GitHub's runners, CPUs, memory and price are "
+            "known"
         ),
     )
-    price: float | None = Field(
-        None, ge=0, description="price of a minute in USD (default: known for GitHub's runners)"
+    cpus: int | None = Field(None, ge=1, description="number of CPUs")
+    memory: Bytes | None = Field(None, description="memory of the machine")
+    reserve: Bytes = Field(2**30, description="memory for the runner itself")
+    gpu_memory: Bytes | None = Field(
+        None,
+        description="memory of one GPU",
     )
+    price: float | None = Field(None, ge=0, description="price of a minute in USD")
     concurrency: int | None = Field(
         None,
         ge=1,
-        description=(
-            "number of jobs of this pool that run at once; used to choose the number of shards, "
-            "not enforced (default: no limit)"
-        ),
+        description="number of jobs that can run at once, for planning only",
     )
     setup: Seconds | None = Field(
-        None, description="time of a job before its tests start (default: from the history)"
+        None, description="time of a job before its tests (default: from past runs)"
     )
-    env: dict[str, str] = Field({}, description="environment variables of the jobs in this pool")
+    env: dict[str, str] = Field({}, description="environment variables of the jobs")
 
 
 class PlanConfig(Section):
     """[plan]: defaults of `ciguard plan`."""
 
     shards: int | None = Field(
-        None, ge=1, le=256, description="shards (default: by `target_wall`, else by count)"
+        None, ge=1, le=256, description="number of shards (default: as `target_wall` requires)"
     )
-    target_wall: Seconds = Field(
-        600.0, description="wall time of a shard to aim at; decides the number of shards"
-    )
+    target_wall: Seconds = Field(600.0, description="wanted wall time of a shard")
     limit: Seconds = Field(2700.0, description="time limit of the step that runs a shard")
     setup: Seconds = Field(
         300.0,
-        description=(
-            "time that a job may take besides that step, for checkout and installation; the "
-            "limit of the job is `limit` plus this time"
-        ),
+        description="time for the other steps of the job, in addition to `limit`",
     )
     risk: float = Field(
         0.01, gt=0, lt=1, description="accepted probability that any shard exceeds its deadline"
     )
     processes: int = Field(
-        1, ge=1, le=256, description="largest number of concurrent test processes in a job"
+        1, ge=1, le=256, description="largest number of concurrent test processes"
     )
     group: Literal["none", "file", "file-strict", "fixture"] = Field(
         "file",
-        description=(
-            "tests that stay in one shard. `file`: tests of a file, unless balance needs a "
-            "division; `file-strict`: tests of a file, always; `fixture`: only tests of files with "
-            "expensive shared fixtures; `none`: each test alone"
-        ),
+        description="[tests that stay in one shard](../how-to/suites-and-pools.md)",
     )
     claims: str = Field(
         "",
-        description=(
-            "address of a service (`ciguard serve`) that shards ask for tests during the run, so "
-            "that the short tests of a late shard move to one that has time: https://HOST"
-        ),
+        description="address of a service that [moves tests between jobs](../how-to/move-tests.md)",
     )
 
 
@@ -289,20 +244,17 @@ class PolicyConfig(Section):
         ("new-failure", "timeout", "oom"), description="findings of the comparison that fail a run"
     )
     guard_rail: GuardRail = Field(
-        "auto", description="action on low memory; see [supervision](../explanation/supervision.md)"
+        "auto", description="[action on low memory](../explanation/supervision.md)"
     )
     retries: int = Field(
         0,
         ge=0,
         le=9,
-        description=(
-            "number of retries of a failed test; a retry repeats the test and, before it, all "
-            "tests that ran before it in the same process (without effect for a suite with "
-            "`results`)"
-        ),
+        description="number of [retries](../how-to/flaky-tests.md) of a failed test",
     )
     probe: bool = Field(
-        True, description="[extra tries](../how-to/flaky-tests.md#extra-tries) of new failures"
+        True,
+        description="whether new failures get [extra tries](../how-to/flaky-tests.md#extra-tries)",
     )
 
 
@@ -313,30 +265,28 @@ class GuardConfig(Section):
         0.01,
         ge=0,
         le=1,
-        description=(
-            "share of the base's tests of a suite and variant, rounded up, that may be missing"
-        ),
+        description="accepted drop in the number of tests compared with the base branch",
     )
     min_units: int | None = Field(
-        None, ge=1, description="accepts a larger drop, if so many tests are planned in all"
+        None, ge=1, description="number of planned tests from which any drop is accepted"
     )
     min_executed: Annotated[float | None, BeforeValidator(share)] = Field(
         None,
         gt=0,
         le=1,
-        description='share of listed tests that must run: `"95%"`; a skip is no run',
+        description='share of tests that must not be skipped, such as `"95%"`',
     )
-    orphans: int = Field(
-        0, ge=0, description="accepted number of tests in no shard (plan of `ciguard audit -o`)"
-    )
+    orphans: int = Field(0, ge=0, description="number of listed tests that may be in no shard")
     empty: EmptyPolicy = Field(
-        "incomplete", description="verdict of a run or suite in which every test was skipped"
+        "incomplete", description="verdict of a suite in which every test was skipped"
     )
     cached_results: Literal["warn", "fail"] = Field(
-        "warn", description="effect of result files that are older than their job (a build cache)"
+        "warn",
+        description="effect of result files that are older than their job",
     )
     ignore_base_failures: bool = Field(
-        False, description="a test that also fails on the base branch does not fail a pull request"
+        False,
+        description="whether to ignore failures that the base branch has, too",
     )
 
 
@@ -345,36 +295,37 @@ class NewTestsConfig(Section):
 
     policy: Literal["report", "enforce", "off"] = Field(
         "report",
-        description=(
-            "effect of a repeat that fails: a warning, or a failed run; `off` repeats no test"
-        ),
+        description="effect of a failed [repeat](../how-to/flaky-tests.md) of a new test",
     )
     budget: Annotated[float, BeforeValidator(share)] = Field(
         0.05,
         gt=0,
         le=1,
-        description=(
-            'time for repeats in each shard, `"5%"` of the run: they end when so much more than '
-            "the predicted time of the longest shard has passed"
-        ),
+        description="time for repeats, as a share of the longest shard",
     )
-    at_most: int = Field(200, ge=1, description="tests that are repeated in a run")
+    at_most: int = Field(200, ge=1, description="largest number of tests to repeat")
 
 
 class CoverageConfig(Section):
     """[coverage]: the coverage of all shards together."""
 
     format: Literal["", "coverage.py", "lcov", "go", "cobertura", "opencover"] = Field(
-        "", description="format of the tool's files; `coverage.py`: its data files"
+        "", description="format of the coverage files"
     )
     paths: Texts = Field(
-        (), description="patterns of these files in a suite's folder (default: the tool's habit)"
+        (),
+        description="patterns of the files (default: [by format](../how-to/other-frameworks.md))",
     )
     suites: Texts = Field((), description="suites that collect coverage (default: all)")
-    without: Texts = Field((), description="patterns of variants that collect none, as `*pypy*`")
-    minimum: float | None = Field(None, ge=0, le=100, description="lowest accepted total, in %")
+    without: Texts = Field(
+        (), description="patterns of variants without coverage, such as `*pypy*`"
+    )
+    minimum: float | None = Field(None, ge=0, le=100, description="lowest accepted coverage, in %")
     diff_minimum: float | None = Field(
-        None, ge=0, le=100, description="lowest accepted share of a pull request's lines, in %"
+        None,
+        ge=0,
+        le=100,
+        description="lowest accepted coverage of changed lines, in %",
     )
 
 
@@ -383,7 +334,7 @@ class HistoryConfig(Section):
 
     store: str = Field(
         "branch:ciguard-history",
-        description="`branch:NAME`, the `https:` address of a service, or the path of a file",
+        description="[place of the history](../how-to/history.md): a branch, a service or a file",
     )
 
     @property
@@ -402,18 +353,12 @@ class ReportConfig(Section):
 
     by: Literal["workflow", "service"] = Field(
         "workflow",
-        description=(
-            "who comments on pull requests: the workflow's job, or `ciguard serve`; the job judges "
-            "in both cases"
-        ),
+        description="author of comments on pull requests: the workflow or the service",
     )
     footer: str = Field(
         "",
         max_length=1000,
-        description=(
-            "Markdown text at the end of comment, summary, check and issue; at most 1,000 "
-            "characters"
-        ),
+        description="Markdown at the end of each report",
     )
 
 
@@ -423,40 +368,27 @@ class MetricConfig(Section):
     pattern: str = Field(
         "",
         description=(
-            "regular expression (RE2) of a line of a log; the group `(?P<value>...)` is the "
-            "number, `(?P<value_unit>...)` its unit; without a number, lines are counted. A metric "
-            "that a program writes to its record needs none"
+            "[regular expression](../how-to/compare-logs.md) (RE2) of a log line: group `value` is "
+            "the number, `value_unit` its unit"
         ),
     )
     unit: str = Field(
         "",
-        description="unit of the number: `B`, `KiB`, `MB`, `ms`, `s`, `hms` (`1h2m3s`), `%`, ...",
+        description="unit of the number, such as `MiB`, `ms`, `hms` or `%`",
     )
-    key: Texts = Field(
-        (), description="groups that must be equal in two logs for the numbers to be compared"
-    )
+    key: Texts = Field((), description="groups that must be equal in both logs")
     within: str = Field(
         "",
-        description=(
-            "regular expression of a line that names what the values after it are of, such as a "
-            "kernel; its named groups belong to the key"
-        ),
+        description="regular expression of a line that names the kernel or stage of later numbers",
     )
-    better: Literal["lower", "higher", ""] = Field("", description="direction that is better")
-    exact: bool = Field(
-        False, description="equal programs print equal numbers: any difference is a change"
-    )
+    better: Literal["lower", "higher", ""] = Field("", description="better direction")
+    exact: bool = Field(False, description="whether any difference is a change")
     at_least: float | None = Field(
         None,
         allow_inf_nan=False,
-        description=(
-            "smallest number, in `unit` (else in bytes or seconds), or smallest number of lines; "
-            "a smaller one is worse, and so is a run or log without any"
-        ),
+        description="lower bound; a smaller number, or none, is worse",
     )
-    at_most: float | None = Field(
-        None, allow_inf_nan=False, description="largest number, as `at_least`"
-    )
+    at_most: float | None = Field(None, allow_inf_nan=False, description="upper bound, likewise")
 
 
 class MetricsConfig(Section):
@@ -467,17 +399,11 @@ class MetricsConfig(Section):
 
     keep: Texts = Field(
         (),
-        description=(
-            'names or patterns of metrics that the history keeps, such as `["step", "xla.*"]`; '
-            "`compare` judges them"
-        ),
+        description='metrics that the history keeps, such as `["step", "xla.*"]`',
     )
     conditions: VariableNames = Field(
         (),
-        description=(
-            "environment variables that each job writes into its record; `compare` shows those "
-            "that differ first. Do not name a secret"
-        ),
+        description="environment variables that each job records. Do not name a secret",
     )
 
     @property
@@ -491,13 +417,11 @@ class ExperimentConfig(Section):
 
     setup: str = Field(
         "",
-        description=(
-            "shell command that prepares the checkout of each commit, outside of the time budget"
-        ),
+        description="shell command that prepares the checkout of each commit",
     )
     path: Texts = Field(
         (".venv/bin", "node_modules/.bin"),
-        description="folders of the checkout that come first on `PATH`, if they exist",
+        description="folders of the checkout that come first on `PATH`",
     )
 
 
@@ -507,34 +431,32 @@ class CulpritConfig(Section):
     on_red: bool = Field(
         False,
         description=(
-            "add jobs that search for the commit after a push to the base branch in which a test "
-            "newly fails or has regressed, and that write the answer into the branch's issue"
+            "whether to [search for the commit](../how-to/find-the-commit.md) that made the base "
+            "worse"
         ),
     )
-    budget: Seconds = Field(1200.0, description="time of one search")
-    per_day: Seconds = Field(3600.0, description="time of all searches in 24 hours together")
+    budget: Seconds = Field(1200.0, description="time limit of one search")
+    per_day: Seconds = Field(3600.0, description="time limit of all searches in 24 hours")
 
 
 class WorkflowConfig(Section):
     """[workflow]: contents of the workflow that `ciguard init` writes."""
 
-    setup: str = Field(
-        "", description="steps (YAML) that every job runs before its tests; copied unchanged"
-    )
+    setup: str = Field("", description="steps (YAML) that every job runs before its tests")
     checkpoint: Seconds | None = Field(
         None,
-        description="interval at which a job uploads its record, so that a lost runner loses less",
+        description="interval at which a job [uploads its results](../how-to/long-shards.md)",
     )
     forks: bool = Field(
-        False, description="also write a workflow that comments on pull requests from forks"
+        False, description="whether a second workflow comments on pull requests from forks"
     )
     confirm_suspects: bool = Field(
-        False, description="add jobs that run the suspects of a pull request again on both commits"
+        False,
+        description=(
+            "whether jobs [run suspects again](../how-to/confirm-suspects.md) on both commits"
+        ),
     )
     pages: Literal["", "public"] = Field(
         "",
-        description=(
-            "`public`: add a job that publishes the history on GitHub Pages (`ciguard site`), "
-            "which anybody may read, also those of most private repositories"
-        ),
+        description="`public`: publish the history on GitHub Pages, where anybody can read it",
     )

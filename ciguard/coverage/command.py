@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 from ciguard import console
 from ciguard.codec.coverage_file import WITH_BRANCHES, Coverage, Share
 from ciguard.config.invocation import Invocation
+from ciguard.config.options import plan_option, records_option
 from ciguard.coverage.combination import OWN_COMBINER, READERS, Files, Place, share_of
 from ciguard.coverage.combination import Part as Content
 from ciguard.errors import ExitCode, InputError
@@ -53,17 +54,15 @@ _CONFIG_FILE: Final = re.compile(r"--rcfile[= ](\S+)")
 
 
 @click.command()
-@click.option("--plan", metavar="FILE|DIR", required=True, help="Plan of the run, or its folder.")
-@click.option("--records", metavar="DIR", required=True, help="Folder of the records.")
-@click.option("-o", "--output", metavar="FILE", help="File for all numbers, as JSON.")
+@plan_option(required=True)
+@records_option(required=True)
+@click.option("-o", "--output", metavar="FILE", help="JSON file for the numbers.")
 @click.pass_obj
 def command(invocation: Invocation, /, *, plan: str, records: str, output: str | None) -> int:
-    """Combine the coverage of a run's shards: in total, by file, and of the pull request's lines.
+    """Combine the coverage of all shards of a run.
 
-    [coverage] of the plan's configuration names the format. coverage.py combines its data itself,
-    with the project's configuration and plug-ins: use a job without a token.
-
-    The command ends with 0, also if data is missing: the coverage is then incomplete.
+    Use a job without a token: coverage.py runs plug-ins of the project. The command ends with 0,
+    also if data is missing.
     """
     run_plan = local.read_plan(invocation.folder / plan)
     parts, coverage = _find_parts(invocation.folder / records, run_plan)

@@ -48,29 +48,32 @@ _NAME: Final = re.compile(r"(?:\[([^]/]+)(?:/([^]]+))?\] )?(.+)", re.DOTALL)
 @click.command()
 @click.argument("tests", metavar="[TEST]...", nargs=-1)
 @click.option("--good", metavar="COMMIT", help="Commit where the tests were good.")
-@click.option("--bad", metavar="COMMIT", help="Later commit where they are bad (default: HEAD).")
+@click.option(
+    "--bad", metavar="COMMIT", help="Later commit where the tests are bad (default: HEAD)."
+)
 @click.option(
     "--comparison",
     metavar="FILE",
-    help="Comparison (JSON) with the tests and both commits, instead of TEST.",
+    help="JSON of `ciguard compare`, instead of TEST and commits.",
 )
 @click.option(
     "--measure",
     type=click.Choice(["failure", "memory", "duration"]),
     default="failure",
     show_default=True,
-    help="What got worse.",
+    help="Measure that got worse.",
 )
 @click.option("--budget", metavar="TIME", default="20m", show_default=True, help="Time limit.")
 @click.option(
     "--confidence",
+    metavar="P",
     type=click.FloatRange(0.5, 0.999),
     default=0.95,
     show_default=True,
-    help="Least probability of a named commit.",
+    help="Probability from which a commit is named.",
 )
 @click.option(
-    "--publish", metavar="FILE", help="Write an answer (JSON) into the base's issue, and no more."
+    "--publish", metavar="FILE", help="Only write this answer (JSON) into the base branch's issue."
 )
 @HISTORY
 @format_option("text", "markdown", "json")
@@ -92,12 +95,10 @@ def command(
     format_: str,
     output: str | None,
 ) -> int:
-    """Search the commit since which tests fail, or need more time or memory.
+    """Find the commit since which tests fail, or need more time or memory.
 
-    Without --good, the history names the range. Tests run in worktrees of the commits, which
-    `experiment.setup` prepares, as often as their rates of failure need. No commit is named below
-    the confidence: then the answer is the smallest set of commits. The exit code is 0 for every
-    answer, 130 or 143 if interrupted; the same command goes on where a killed one was.
+    Without --good, the history names the range. Tests run in worktrees that `experiment.setup`
+    prepares.
     """
     if publish is not None:
         answer = read_answer(local.read(invocation.folder / publish), publish)

@@ -14,7 +14,7 @@ import click
 
 from ciguard import console
 from ciguard.config.file import FILES, Config, configured_by
-from ciguard.config.options import format_option
+from ciguard.config.options import format_option, repo_option
 from ciguard.config.suites import pools_of, suites_of
 from ciguard.doctor.checks import (
     Check,
@@ -68,16 +68,13 @@ READS: Final = (
 
 @click.command()
 @format_option("text", "json")
-@click.option(
-    "--repo", metavar="OWNER/NAME", default="", help="Repository on GitHub (default: origin)."
-)
-@click.option("--offline", is_flag=True, help="Ask no server: skip GitHub and a remote history.")
+@repo_option()
+@click.option("--offline", is_flag=True, help="Skip GitHub and a remote history.")
 @click.pass_obj
 def command(invocation: Invocation, format_: str, repo: str, offline: bool) -> int:
     """Check the configuration, the tools and the permissions that ciguard needs.
 
-    Each problem comes with a fix. The command changes nothing. It ends with 0, or with 3 if a
-    check found an error.
+    The command changes nothing. It ends with 3 if a check found an error.
     """
     checks = list(_all(invocation, repo, offline=offline))
     console.out(

@@ -42,41 +42,42 @@ _ARM: Final = re.compile(r"(?a:\w[\w.+-]{0,19})=(.*\S.*)", re.DOTALL)
     "arm_texts",
     metavar="NAME=CMD",
     multiple=True,
-    help=f"Command, run by `sh -c`. Repeat 2 to {MAX_ARMS} times; each is compared with the first.",
+    help=f"Command for `sh -c`; repeat 2 to {MAX_ARMS} times.",
 )
-@click.option("--a", "a", metavar="CMD", help="First of two commands, the same as --arm a=CMD.")
-@click.option("--b", "b", metavar="CMD", help="Second of two commands, the same as --arm b=CMD.")
+@click.option("--a", "a", metavar="CMD", help="The same as --arm a=CMD.")
+@click.option("--b", "b", metavar="CMD", help="The same as --arm b=CMD.")
 @click.option("--base", metavar="COMMIT", help="First commit.")
 @click.option("--head", metavar="COMMIT", help="Second commit.")
 @click.option(
     "--units",
     metavar="FILE|suspects",
-    help="Tests for both commits: a file (one id per line, or JSON).",
+    help="Tests to run: a file, or the suspects of --comparison.",
 )
 @click.option(
     "--comparison",
     metavar="FILE",
-    help="Comparison (JSON) whose suspects run again; updated in place.",
+    help="JSON of `ciguard compare` with the suspects.",
 )
 @click.option(
     "--runs",
+    metavar="N",
     type=click.IntRange(1, 1000),
-    help="Measured runs per arm (default: 10, for commits 5; with --budget alone as many as fit).",
+    help="Measured runs per arm (default: 10; commits: 5).",
 )
 @click.option(
     "--warmup",
+    metavar="N",
     type=click.IntRange(0, 100),
     default=1,
     show_default=True,
-    help="Warm-up runs per arm, not counted.",
+    help="Warm-up runs per arm.",
 )
 @click.option(
     "--condition",
     "conditions_text",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Set $NAME in all commands; several in quotes: 'steps=4 batch=2'. Repeatable; each "
-    "condition is judged by itself.",
+    help="Variable of all commands; repeatable.",
 )
 @click.option(
     "--budget", metavar="TIME", help="Time limit of all runs (default: 10m; commits: 5m)."
@@ -102,13 +103,9 @@ def command(
     format_: str,
     output: str | None,
 ) -> int:
-    """Run commands (--arm, or --a and --b), or tests of two commits (--base, --head), in turn.
+    """Run commands, or tests on two commits, in turn, and compare time and memory.
 
-    The last line is the verdict on the second arm compared with the first: faster, slower, no
-    significant difference, not enough data, too noisy or mixed; of tests also less memory or more
-    memory. It also names other measures that changed: "time: faster; peak memory -43 %". With more
-    arms, each has a line. The exit code is 0 for every verdict, 10 if a command fails (not enough
-    data), 130 or 143 if interrupted.
+    Name the commands by --arm, or by --a and --b; name the commits by --base and --head.
     """
     of_commits = compares_commits(
         (a, b, *arm_texts), (base, head, units), comparison, conditions_text

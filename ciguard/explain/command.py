@@ -18,7 +18,7 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.config.file import process_log_reader
 from ciguard.config.invocation import Invocation
-from ciguard.config.options import HISTORY, format_option
+from ciguard.config.options import HISTORY, format_option, plan_option, repo_option
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.explain.explanation import (
     Explanation,
@@ -52,9 +52,14 @@ NO_TOKEN: Final = "its records are artifacts on GitHub, which need a token: set 
 @click.command()
 @click.argument("run")
 @click.argument("test", default="")
-@click.option("--plan", metavar="FILE|DIR", help="Plan of records (default: plan.json in RUN).")
-@click.option("--repo", metavar="OWNER/NAME", default="", help="Repository of RUN's id.")
-@click.option("--service", metavar="URL", default="", help="Ask this service for RUN.")
+@plan_option(help="Plan of the run (default: plan.json in RUN).")
+@repo_option()
+@click.option(
+    "--service",
+    metavar="URL",
+    default="",
+    help="Service that judged RUN (token: CIGUARD_HISTORY_TOKEN).",
+)
 @HISTORY
 @format_option("text", "json")
 @click.pass_obj
@@ -70,15 +75,10 @@ def command(
     history: str | None,
     format_: str,
 ) -> int:
-    """Explain what failed in a run, whose it is, since when, and what to do; or all of one TEST.
+    """Explain each failure of a run: whose it is, since when, and what to do.
 
-    RUN is a folder of records, a run of GitHub (123456, 123456/2, its address), the address of its
-    page on a service, or branch:NAME for the newest run of a branch in the history. Without a
-    token, a run id is a run of the history. With --service, both are runs that it judged: it gets
-    CIGUARD_HISTORY_TOKEN, of `serve token --scope pages` for a private repository.
-    TEST is the name of a test, or a part of it. The answer has at most 12,000 bytes.
-
-    The command ends with 0, whatever the verdict of the run is.
+    RUN is a folder of records, a run on GitHub (123456, 123456/2), the address of a run, or
+    branch:NAME for the newest run of a branch. TEST, or a part of its name, selects one test.
     """
     past_runs = past_runs_of(invocation, history)
     served = _SERVED.fullmatch(run)

@@ -10,13 +10,14 @@ import click
 
 from ciguard import console
 from ciguard.config.invocation import Invocation
+from ciguard.config.options import RUN, plan_option, records_option, repo_option
 from ciguard.errors import ExitCode
 from ciguard.export.junit_writer import Combination, combinations, to_junit
 from ciguard.guard.evaluation import EvaluationOptions, evaluate, past_runs_of
 from ciguard.guard.headline import headline
 from ciguard.guard.policy import context_of
 from ciguard.sources import local
-from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
+from ciguard.sources.inputs import Sources, open_inputs
 from ciguard.text import count_of
 
 _FORMATS: Final = ("junit",)
@@ -24,19 +25,17 @@ _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
 
 @click.command()
-@click.option("--plan", metavar="FILE|DIR", help="Plan of the run.")
-@click.option("--records", metavar="DIR", help="Folder of the records.")
-@click.option("--run", metavar="ID|URL", help=RUN_HELP)
-@click.option(
-    "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
-)
+@plan_option()
+@records_option()
+@RUN
+@repo_option()
 @click.option(
     "--format",
     "formats",
     type=click.Choice(_FORMATS),
     multiple=True,
     default=("junit",),
-    help="Format of the files; repeatable.",
+    help="Repeatable.",
 )
 @click.option("-o", "--output", metavar="DIR", required=True, help="Folder for the files.")
 @click.pass_obj
@@ -51,10 +50,9 @@ def command(
     formats: tuple[str, ...],
     output: str,
 ) -> int:
-    """Write the results of a run for other tools, one file for each combination.
+    """Write the results of a run for other tools, one file for each suite and variant.
 
-    A test without a result is an error in the file. The command ends with 0 whatever the results
-    are: the verdict is that of `ciguard guard`.
+    A test without a result is an error in its file.
     """
     with open_inputs(invocation, Sources(plan, records, run=run, repo=repo)) as inputs:
         plan_path = local.path_below(invocation.folder, plan)

@@ -27,14 +27,13 @@ from ciguard.sources.inputs import open_inputs
 @click.command()
 @run_options
 @format_option("text", "json")
-@click.option("--github", is_flag=True, help="Write annotations and set the outputs of the step.")
+@click.option("--github", is_flag=True, help="Write outputs and annotations of the step.")
 @click.pass_obj
 def command(invocation: Invocation, options: RunOptions, /, *, format_: str, github: bool) -> int:
     """Prove that every planned test ran and every job completed.
 
-    In GitHub Actions, pass GITHUB_TOKEN: the command then reads from GitHub how each job ended.
-
-    The command ends with 0 if all tests passed, 10 if tests failed, 13 if the run is incomplete.
+    In GitHub Actions, set GITHUB_TOKEN, so that the command can read how each job ended. It ends
+    with 0 if all tests passed, 10 if tests failed, 13 if the run is incomplete.
     """
     jobs = options.needed_jobs(invocation)
     with open_inputs(invocation, options) as inputs:

@@ -14,9 +14,17 @@ import click
 from ciguard import console
 from ciguard.codec import codeowners
 from ciguard.codec.results.planned_shards import records_from_files
-from ciguard.codec.results.result_patterns import HELP
 from ciguard.codec.results.unplanned import may_be_of_results, read_unplanned, units_with_variants
-from ciguard.config.options import EXPECT, HISTORY
+from ciguard.config.options import (
+    EXPECT,
+    HISTORY,
+    RESULTS,
+    RUN,
+    TESTS,
+    plan_option,
+    records_option,
+    repo_option,
+)
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.guard.annotations_and_outputs import annotations_of, outputs_of
 from ciguard.guard.github_facts import (
@@ -47,7 +55,7 @@ from ciguard.guard.wording import LEFT_OUT, WITHOUT_HISTORY
 from ciguard.model import Plan, Record, UnitKey, repository_path
 from ciguard.model.listings import file_of_unit
 from ciguard.sources import local
-from ciguard.sources.inputs import RUN_HELP, RunInputs, Sources, SubjectRun
+from ciguard.sources.inputs import RunInputs, Sources, SubjectRun
 from ciguard.sources.repository_files import changed_files
 from ciguard.text import annotation, one_line, step_outputs
 
@@ -61,25 +69,19 @@ if TYPE_CHECKING:
 
 MAX_COMPARED: Final = 100  # files with lost cases; each may cost a request
 _OPTIONS: Final = (
-    click.option("--plan", metavar="FILE|DIR", help="Plan of the run, or its folder."),
-    click.option("--records", metavar="DIR", help="Folder of the records."),
-    click.option("--run", metavar="ID|URL", help=RUN_HELP),
-    click.option(
-        "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
-    ),
-    click.option("--results", metavar="GLOB", multiple=True, help=HELP),
-    click.option("--tests", metavar="FILE", help="Without --plan: the tests that were to run."),
+    plan_option(),
+    records_option(),
+    RUN,
+    repo_option(),
+    RESULTS,
+    TESTS,
     EXPECT,
-    click.option(
-        "--needs",
-        metavar="JSON",
-        help="GitHub's toJSON(needs): the text, a file, or - for standard input.",
-    ),
+    click.option("--needs", metavar="JSON|FILE", help="Value of GitHub's `toJSON(needs)`."),
     click.option("--coverage", metavar="FILE", help="Output of `ciguard coverage`."),
     click.option(
         "--ignore-base-failures",
         is_flag=True,
-        help="Ignore tests that also fail on the base branch.",
+        help="Ignore failures that the base branch has, too.",
     ),
     HISTORY,
 )

@@ -42,6 +42,10 @@ class _TransientError(RemoteError):
     is_lasting = False
 
 
+class NoRemoteError(InputError):
+    """The error of a folder without the remote, such as a project that is not on GitHub yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class BranchStore:
     """The branch `name` of the remote `origin` of the clone that contains `folder`.
@@ -179,12 +183,13 @@ class BranchStore:
             return get_url.stdout.decode("utf-8", "replace").strip()
         git_dir = self._git("rev-parse", "--git-dir")
         what, fix = ownership_problem(git_dir.stderr)
-        if not what:
-            is_clone = not git_dir.returncode
-            what = f"this clone has no remote {REMOTE!r}"
-            what = what if is_clone else "the current folder is in no git repository"
-            fix = "run it in a clone of the repository, or keep the history in a file"
-        raise InputError(what, where=self.location, fix=fix)
+        if what:
+            raise InputError(what, where=self.location, fix=fix)
+        what = f"this clone has no remote {REMOTE!r}"
+        if git_dir.returncode:
+            what = "the current folder is in no git repository"
+        fix = "run it in a clone of the repository, or keep the history in a file"
+        raise NoRemoteError(what, where=self.location, fix=fix)
 
     def _output_of(
         self, *arguments: str, stdin: bytes = b"", extra: Mapping[str, str] | None = None

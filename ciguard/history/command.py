@@ -25,7 +25,7 @@ from ciguard.codec.results.result_patterns import ResultFile, newest_attempts, p
 from ciguard.codec.results.unplanned import read_unplanned, units_with_variants
 from ciguard.codec.unpack_limits import UnpackBudget, gunzip
 from ciguard.config.file import process_log_reader
-from ciguard.config.options import EXPECT, HISTORY, format_option
+from ciguard.config.options import EXPECT, HISTORY, RESULTS, RUN, TESTS, format_option, plan_option
 from ciguard.document import Block, Column, Paragraph, Table
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError
 from ciguard.git.checkout import Checkout
@@ -65,10 +65,6 @@ if TYPE_CHECKING:
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
 
-RESULTS_HELP: Final = (
-    "Result files (JUnit, TRX, JSON, ...), such as 'artifacts/{shard}/**/*.trx'; of a plan, a "
-    "shard without a file is lost. Repeatable."
-)
 # The result files from which `fetch` takes times if there is no history.
 BASE_RESULTS: Final = (pattern("**/*.xml"), pattern("**/*.trx"))
 MAX_FILE_BYTES: Final = 1 << 26  # unpacked
@@ -77,47 +73,38 @@ MAX_BYTES: Final = 1 << 23  # of an artifact; builds are larger, and delay the p
 _BRANCH: Final = click.option(
     "--branch",
     metavar="NAME",
-    help=f"Branch of the history (default: the configured one, or {branch_store.DEFAULT}).",
+    help=f"Branch (default: that of history.store, or {branch_store.DEFAULT}).",
 )
 
 
 @click.group()
 def command() -> None:
-    """Add runs to the history, show it, copy it from or to a branch."""
+    """Add, show or copy past runs."""
 
 
 @command.command(short_help="Add records, or results of other programs.")
 @click.argument("paths", metavar="[FILE|DIR]...", nargs=-1)
 @HISTORY
-@click.option("--run-id", type=click.IntRange(min=1), help="Id of the run.")
-@click.option("--run-attempt", type=click.IntRange(min=1), help="Attempt of the run (default: 1).")
+@click.option("--run-id", metavar="ID", type=click.IntRange(min=1), help="Id of the run.")
+@click.option("--run-attempt", metavar="N", type=click.IntRange(min=1), help="Attempt of the run.")
 @click.option("--sha", help="Tested commit.")
 @click.option("--branch", help="Branch of the run.")
-@click.option("--event", help="Event that started the run: push, schedule, ...")
+@click.option("--event", help="Event that started the run, such as push.")
 @click.option("--at", metavar="TIME", help="Start of the run, such as 2026-11-21T10:00:00Z.")
 @click.option(
     "--merged",
     is_flag=True,
-    help="Add a merge group's run whose commit is in the checked-out branch.",
+    help="Add a merge group's run that the checked-out branch contains.",
 )
 @click.option("--suite", help="Suite of results that name no suite.")
 @click.option("--variant", help="Variant of results that name no variant.")
-@click.option(
-    "--plan",
-    "plan_path",
-    metavar="FILE|DIR",
-    help="Plan of the run, or its folder; adds the tests of jobs that died.",
-)
-@click.option("--results", metavar="GLOB", multiple=True, help=RESULTS_HELP)
-@click.option(
-    "--run", metavar="ID|URL", help="Run on GitHub; --results then names files of its artifacts."
-)
+@plan_option("plan_path")
+@RESULTS
+@RUN
 @EXPECT
-@click.option(
-    "--tests", metavar="FILE", help="Without --plan: the list of tests, as of the report."
-)
-@click.option("--coverage", metavar="FILE", help="Output of `ciguard coverage` for the run.")
-@click.option("--github", is_flag=True, help="Set the output `added` of the step.")
+@TESTS
+@click.option("--coverage", metavar="FILE", help="Output of `ciguard coverage`.")
+@click.option("--github", is_flag=True, help="Write outputs of the step.")
 @click.pass_obj
 def add(
     invocation: Invocation,
@@ -138,8 +125,7 @@ def add(
 ) -> int:
     """Add records (folders, *.jsonl), result files or durations of other programs.
 
-    Options supply facts that a file does not contain; if they contradict the file, the command
-    adds nothing. Adding the same run again changes nothing.
+    Options supply facts that the files do not contain.
     """
     base = overrides.pop("branch") if merged else None  # a record has that of the merge queue
     facts = RunMetadata(at=parse_time(at, "--at") if at is not None else None, **overrides)
@@ -197,10 +183,7 @@ def add(
 @_BRANCH
 @click.pass_obj
 def pull(invocation: Invocation, path: str, branch: str | None) -> int:
-    """Add the history of a branch to FILE (default: history.ciguard).
-
-    The command creates a missing file. "-" prints the history to standard output.
-    """
+    """Add the history of a branch to FILE (default: history.ciguard)."""
     source = _branch(invocation, branch)
     if path == "-":
         stored = source.read()
@@ -214,16 +197,16 @@ def pull(invocation: Invocation, path: str, branch: str | None) -> int:
     return _add(FileStore(path, invocation.folder, invocation.environ), loaded.history)
 
 
-@command.command(short_help="Copy the history for a step that may hold no token.")
+@command.command(short_help="Copy the history for a step without a token.")
 @click.argument("path", metavar="DIR")
 @HISTORY
 @click.pass_obj
 def fetch(invocation: Invocation, path: str, history: str | None) -> int:
     """Copy the history into DIR, for `ciguard plan --history copy:DIR`.
 
-    The plan runs code of the tests, so the token that reads the history stays in this step. A
-    history that cannot be read is no error here: the plan names the reason, and goes on. In a job
-    without a history, the times in result files of the base's last run are copied.
+    Only this step needs a token, and not the one that plans. If the history cannot be read, the
+    plan names the reason and continues without it. If there is no history, the command copies the
+    times in result files of the base branch's last run.
     """
     folder = invocation.folder / path
     store = open_store(*_store_arguments(invocation, history))
@@ -288,11 +271,7 @@ def _read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, list[tuple
 @_BRANCH
 @click.pass_obj
 def push(invocation: Invocation, paths: tuple[str, ...], branch: str | None) -> int:
-    """Add the runs of history files (default: history.ciguard) to a branch.
-
-    If another run writes at the same time, the command reads, merges and pushes again. The branch
-    always has one commit.
-    """
+    """Add the runs of history files (default: history.ciguard) to a branch."""
     named = paths or (FILE_NAME,)
     _check_event(invocation.environ)
     sources = ((path if path == "-" else invocation.folder / path, path) for path in named)
@@ -306,7 +285,7 @@ def push(invocation: Invocation, paths: tuple[str, ...], branch: str | None) -> 
 @HISTORY
 @click.pass_obj
 def show(invocation: Invocation, history: str | None) -> int:
-    """Show the runs of the history, oldest first."""
+    """Show the runs, oldest first."""
     known, size_bytes = _load_known(invocation, history)
     console.out(as_text(document(known, size_bytes), rows=len(known.runs)))
     return ExitCode.OK
@@ -325,7 +304,7 @@ def stale(
 ) -> int:
     """List the tests of the base's newest complete run that have not run for days, oldest first.
 
-    A skip is no run. The records of the run (folders, *.jsonl) tell why it skipped its tests.
+    A skipped test has not run. Name the records of the run to see the reasons of its skips.
     """
     run = current_run(invocation.environ)
     branch = run.base_branch if run is not None else None

@@ -198,6 +198,8 @@ def load_optional(location: str, folder: Path, environ: Mapping[str, str]) -> Lo
         location = store.location
     try:
         loaded = load(store)
+    except branch_store.NoRemoteError:
+        return LoadedHistory(None, location)
     except CiguardError as error:
         return LoadedHistory(None, location, error.what, error.fix)
     return LoadedHistory(loaded.history if loaded.exists else None, location)

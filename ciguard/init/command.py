@@ -43,13 +43,11 @@ STILL_RUNS: Final = (
 
 
 @click.command()
-@click.option("--into", metavar="FILE", help="Workflow whose test job gets ciguard's actions.")
+@click.option("--into", metavar="FILE", help="Workflow with the test job to move.")
 @click.option("--job", metavar="ID", default="", help="Test job (default: the only one).")
 @click.option("--step", metavar="N", default="", help="Test step: number, id or name.")
-@click.option("--new", is_flag=True, help="Write a separate workflow, also beside a test job.")
-@click.option(
-    "--yes", is_flag=True, help="Write without asking, except over a file that was edited."
-)
+@click.option("--new", is_flag=True, help="Write a separate workflow.")
+@click.option("--yes", is_flag=True, help="Write without asking, except over edited files.")
 @click.option("--force", is_flag=True, help="Write without asking, also over edited files.")
 @click.pass_obj
 def command(
@@ -65,10 +63,8 @@ def command(
 ) -> int:
     """Move a test job of a workflow to ciguard's actions, or write a separate workflow.
 
-    If several steps run tests, the command asks which one to move; without a terminal, it prints
-    a command for each answer and ends with 3. It shows each change and asks first. An existing
-    ciguard.toml gets the suites and the set-up that it lacks. For a workflow that was edited, the
-    command shows the difference, writes nothing and ends with 3.
+    The command shows each change and asks before it writes. If several steps run tests, it asks
+    which one to move.
     """
     folder = invocation.folder
     config = with_used_actions(folder, invocation.config(), _notify)

@@ -23,7 +23,7 @@ from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec.unpack_limits import gunzip
 from ciguard.config.declared_memory import match_needs
 from ciguard.config.file import FILES, Config, describe_mistake, parse
-from ciguard.config.options import format_option
+from ciguard.config.options import PAST_RUNS, format_option
 from ciguard.config.sections import NewTestsConfig, PlanConfig
 from ciguard.config.suites import (
     config_of_suite,
@@ -86,72 +86,70 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
 
 
-@click.command(short_help="balance the tests over shards, by time and memory")
+@click.command()
 @click.option(
     "--inventory",
     "listed",
     metavar="FILE|-",
-    help="File with the tests, one per line or as JSON (default: the framework lists them).",
+    help="List of the tests, in lines or JSON (default: from the framework).",
 )
 @click.option(
     "--history",
     "history_location",
     metavar="FILE|branch:NAME|URL|copy:DIR",
-    help="Past runs (default: history.store).",
+    help=PAST_RUNS,
 )
 @click.option(
     "--matrix",
     "matrix_file",
     metavar="FILE|-",
-    help="Matrix of the job, as in the workflow: shards for each of its combinations.",
+    help="Matrix of the job; each combination gets shards.",
 )
 @click.option(
     "--take",
     metavar="AXIS",
-    help="Axis of shards by hand: left out; its length is the least --shards.",
+    help="Axis of --matrix that splits the tests and is replaced by shards.",
 )
 @click.option(
     "--collect",
     type=click.Choice(["here", "history"]),
     default="here",
-    help="Tests from a listing here, or from past runs and a listing in each job.",
+    help="Source of the tests: a listing here, or past runs.",
 )
-@click.option("--suite", "suite", metavar="NAME", help="Plan this suite only.")
-@click.option("--shards", metavar="N", help="Exact number of shards, 1 to 256.")
-@click.option("--target-wall", metavar="TIME", help="Wall time that decides the number of shards.")
-@click.option("--limit", metavar="TIME", help="Time limit of a shard's step.")
+@click.option("--suite", "suite", metavar="NAME", help="Suite to plan (default: all).")
+@click.option("--shards", metavar="N", help="Number of shards.")
+@click.option("--target-wall", metavar="TIME", help="Wanted wall time of a shard.")
+@click.option("--limit", metavar="TIME", help="Time limit of the step that runs a shard.")
 @click.option(
     "--risk", metavar="P", help="Accepted probability that any shard exceeds its deadline."
 )
-@click.option("--processes", metavar="N", help="Concurrent test processes in a shard.")
+@click.option("--processes", metavar="N", help="Largest number of concurrent test processes.")
 @click.option("--pool", "pools", metavar="NAME", multiple=True, help="Pool to use; repeatable.")
 @click.option(
-    "--group", metavar="none|file|file-strict|fixture", help="Which tests stay in one shard."
+    "--group", metavar="none|file|file-strict|fixture", help="Tests that stay in one shard."
 )
 @click.option(
     "--claims",
     metavar="URL",
-    help="Service that gives jobs tests of late shards during the run.",
+    help="Address of a service that moves tests between jobs.",
 )
 @click.option(
     "--register",
     "registered",
     metavar="FILE|DIR",
-    help="Only tell the service of --claims which tests of this plan may move.",
+    help="Existing plan, to send its movable tests to --claims.",
 )
 @click.option(
     "--drill",
     type=click.Choice(("none", *DRILL_KINDS)),
     default="none",
-    help="Let a shard cause this fault: the run has to end red.",
+    help="Fault that a shard causes on purpose.",
 )
 @click.option("-o", "--output", metavar="FILE", help="File for the plan.")
-@click.option(
-    "--artifact", "folder", metavar="DIR", help="Folder for the plan and the program that runs it."
-)
-@click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
+@click.option("--artifact", "folder", metavar="DIR", help="Folder for the plan and its program.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @format_option("text", "markdown", "html", "json")
-@click.option("--github", is_flag=True, help="Set the step's outputs and write its summary.")
+@click.option("--github", is_flag=True, help="Write outputs and summary of the step.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -173,7 +171,7 @@ def command(
     github: bool,
     **flags: str | None,
 ) -> int:
-    """Balance the tests over shards by time and memory, and show the lower bound."""
+    """Divide the tests into shards that are balanced by time and memory."""
     if dry_run and (output or folder or github):
         fix = "leave out -o, --artifact and --github: it writes nothing"
         raise UsageError("nothing is written", where="--dry-run", fix=fix)

@@ -126,7 +126,8 @@ def _number(name: str, value: float) -> str:
 def document(plan: Plan, split: Sequence[str]) -> tuple[Block, ...]:
     """Return the blocks of a plan for all formats; `split` are groups in several shards."""
     measured = plan.has_timings
-    warnings = tuple(Item(note_text(note)) for note in plan.warnings)
+    noted = [note for note in plan.warnings if note.kind != "history_missing"]  # in a row of facts
+    warnings = tuple(Item(note_text(note)) for note in noted)
     many = len(plan.shards) >= FOLDED_FROM
     return (
         Headline(_headline(plan, measured=measured)),
@@ -208,13 +209,15 @@ def _risk(ratio: float) -> str:
 
 
 def _history(plan: Plan) -> Content:
+    absent = [note for note in plan.warnings if note.kind == "history_missing"]
+    none = f"none yet at {absent[0].facts['location']}" if absent else "none"
     if not plan.history.get("source"):
-        return "none: tests are divided by count"
+        return f"{none}: tests are divided by count"
     known = [unit.has_history for shard in plan.shards for unit in shard.units]
     newest = str(plan.history.get("newest") or "")[:10]
     share = f"{sum(known):,} of {count_of(len(known), 'test')}"
     if "runs" not in plan.history:
-        return f"none: timings of {share} from ", Code(str(plan.history["source"]))
+        return f"{none}: timings of {share} from ", Code(str(plan.history["source"]))
     return (
         f"{count_of(int(plan.history['runs']), 'run')} at ",
         Code(str(plan.history["source"])),

@@ -73,32 +73,27 @@ UNKNOWN: Final = "No search for the commit is started: those of 24 hours are not
 
 @click.command()
 @run_options
+@click.option("--comment", "comments", is_flag=True, help="Comment on the pull request.")
+@click.option("--check", "checks", is_flag=True, help="Write a check run with annotations.")
 @click.option(
-    "--comment", "comments", is_flag=True, help="Write or update one comment on the pull request."
+    "--issue", "issues", is_flag=True, help="Keep an issue open while the base branch fails."
 )
-@click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
+@click.option("--html", "page", metavar="FILE", help="File for an HTML page.")
+@click.option("--comparison", metavar="FILE", help="File for the comparison (JSON).")
 @click.option(
-    "--issue", "issues", is_flag=True, help="Keep one issue open while the base branch fails."
-)
-@click.option("--html", "page", metavar="FILE", help="Write an HTML page.")
-@click.option("--comparison", metavar="FILE", help="Write the comparison as JSON.")
-@click.option(
-    "--confirmation", metavar="FILE", help="Result of `ciguard experiment` for the suspects (JSON)."
+    "--confirmation", metavar="FILE", help="JSON of `ciguard experiment` for the suspects."
 )
 @click.option(
     "--values",
     metavar="FILE",
-    help=("Write this run's measurements, by which the next run confirms suspects."),
+    help="File for measurements by which the next run confirms suspects.",
 )
 @click.option(
     "--github",
     is_flag=True,
-    help="Write the job summary and annotations, and set the outputs of the step.",
+    help="Write outputs, summary and annotations of the step.",
 )
-@format_option(
-    *("markdown", "html"),
-    text="Output format. For JSON use --comparison, or `ciguard guard --format json`.",
-)
+@format_option("markdown", "html")
 @OUTPUT
 @click.pass_obj
 def command(
@@ -119,8 +114,7 @@ def command(
 ) -> int:
     """Judge a run, compare it with its history, and publish one report.
 
-    The command ends with the exit code of `guard`; if that is 0, with the exit code of `compare`
-    for the findings in policy.fail_on.
+    The exit code is that of `ciguard guard`. If it is 0, findings in policy.fail_on decide.
     """
     channels = Channels(comment=comments, check=checks, issue=issues)
     try:

@@ -33,5 +33,4 @@ command = _Unchanged(
     params=[],
     add_help_option=False,
     context_settings={"ignore_unknown_options": True},
-    short_help="run one shard, or any command, under supervision",
 )

@@ -33,11 +33,8 @@ FILE: Final = "{0}"
 MAX_RECORDED: Final = 2000  # characters of the script in the record
 HASH_DIGITS: Final = 16
 
-USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--limit TIME] [--for TIME]
-                   [--until TEST | --resume-from DIR... [--unless-ended] | --continue DIR...]
-                   [--github] [--script FILE [--shell SHELL]] [--working-directory DIR]
-                   [--args WORDS] [--results GLOB...]
-       %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
+USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [OPTIONS]
+       %(prog)s --record DIR [--results GLOB] -- COMMAND"""
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -88,48 +85,38 @@ def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ciguard run",
         usage=USAGE,
-        description="Run one shard of a plan, or any command, under supervision. "
-        "Standard input goes to a command, never to the tests of a plan.",
-        epilog="Exit code: 0 all tests passed, 10 tests failed, 13 a test did not run, "
-        "130 or 143 interrupted.",
+        description="Run one shard of a plan, or any command, under supervision.",
+        epilog="Exit code: 0 all tests passed, 10 tests failed, 13 a test did not run.",
         allow_abbrev=False,
     )
-    parser.add_argument("--plan", metavar="FILE|DIR", help="plan, or folder of the plan artifact")
-    parser.add_argument("--shard", metavar="KEY", help="shard of the plan to run")
+    parser.add_argument("--plan", metavar="FILE|DIR", help="plan of the run")
+    parser.add_argument("--shard", metavar="KEY", help="shard to run")
     parser.add_argument("--record", metavar="DIR", required=True, help="new folder for the record")
     part = parser.add_mutually_exclusive_group()
-    help_text = "run the tests of the shard up to this one (its id, or a unique part of it)"
+    help_text = "last test to run: its id, or a part of it"
     part.add_argument("--until", metavar="TEST", help=help_text)
-    help_text = "start no test after this time (90s, 15m, 1h) since the start of the step"
+    help_text = "time after which no test starts, such as 15m"
     parser.add_argument("--for", metavar="TIME", help=help_text)
-    help_text = "time limit of the step, as plan.limit (default: that of the plan)"
+    help_text = "time limit of the step (default: that of the plan)"
     parser.add_argument("--limit", metavar="TIME", help=help_text)
-    help_text = "run the tests by this script instead of the command of the suite"
+    help_text = "script that runs the tests (default: command of the suite)"
     parser.add_argument("--script", metavar="FILE", help=help_text)
-    help_text = "shell of the script, as in a workflow (default: bash -e)"
+    help_text = "shell of the script (default: bash -e)"
     parser.add_argument("--shell", metavar="SHELL", help=help_text)
-    help_text = "folder to run the tests in (default: that of the suite)"
+    help_text = "working folder (default: that of the suite)"
     parser.add_argument("--working-directory", metavar="DIR", help=help_text)
-    help_text = "words to add to the arguments of the suite, such as the seed of a random order"
+    help_text = "further arguments of the suite, such as a seed"
     parser.add_argument("--args", metavar="WORDS", help=help_text)
     several: Any = {"action": "append", "default": []}
-    help_text = (
-        "DIR holds records of earlier attempts; run only tests without a result there, and the "
-        "retries that failed tests have left"
-    )
+    help_text = "records of earlier attempts; run the tests that they left"
     part.add_argument("--resume-from", metavar="DIR", help=help_text, **several)
-    help_text = "the same for records of earlier steps of this job"
+    help_text = "records of earlier steps; run the tests that they left"
     part.add_argument("--continue", metavar="DIR", help=help_text, **several)
-    help_text = (
-        "result files (JUnit, TRX, JSON, ...) that the command writes, such as reports/**/*.xml"
-    )
+    help_text = "result files of the command, such as reports/**/*.xml"
     parser.add_argument("--results", metavar="GLOB", help=help_text, **several)
-    help_text = (
-        "with --resume-from: resume only if the last attempt did not end by itself; "
-        "otherwise run the whole shard again"
-    )
+    help_text = "with --resume-from: run the whole shard if the last attempt ended by itself"
     parser.add_argument("--unless-ended", action="store_true", help=help_text)
-    help_text = "set the output `state` of the step; end with 0 at a checkpoint"
+    help_text = "write outputs of the step; end with 0 at a checkpoint"
     parser.add_argument("--github", action="store_true", help=help_text)
     return parser
 

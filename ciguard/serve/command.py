@@ -61,14 +61,14 @@ _DATABASE: Final = _option(
     metavar="URL",
     default=DEFAULT_DATABASE,
     show_default=True,
-    help="sqlite:///FILE or postgresql://USER@HOST/NAME.",
+    help="SQLite file or postgresql://USER@HOST/NAME.",
 )
 _RESULTS: Final = _option(
     "--results",
     metavar="URL",
     default=DEFAULT_RESULTS,
     show_default=True,
-    help="Folder of results and artifacts, or s3://BUCKET/PREFIX.",
+    help="Folder of results, or s3://BUCKET/PREFIX.",
 )
 _CACHE: Final = _option(
     "--cache",
@@ -93,14 +93,14 @@ _REPO: Final = click.option(
     "public_url",
     metavar="URL",
     default="",
-    help="Address by which browsers and jobs reach the service.",
+    help="Public address of the service.",
 )
 @_option(
     "--repo",
     "repositories",
     metavar="OWNER/NAME",
     multiple=True,
-    help="Repository that CIGUARD_TOKEN is for; repeatable. A GitHub App knows its own.",
+    help="Repository of CIGUARD_TOKEN; repeatable.",
 )
 @_option(
     "--role",
@@ -114,39 +114,38 @@ _REPO: Final = click.option(
     "proxy_header",
     metavar="NAME",
     default="",
-    help="Header in which a proxy says who is signed in, such as X-Forwarded-User.",
+    help="Header of a proxy with the signed-in user, such as X-Forwarded-User.",
 )
 @_option(
     "--trust-proxy",
     "proxies",
-    metavar="ADDRESS",
+    metavar="ADDRESS|NETWORK",
     multiple=True,
     default=LOOPBACK,
-    help="Address or network of that proxy; repeatable (default: loopback).",
+    help="Trusted proxy; repeatable (default: loopback).",
 )
 @_option(
     "--metrics-from",
-    metavar="ADDRESS",
+    metavar="ADDRESS|NETWORK",
     multiple=True,
     default=LOOPBACK,
-    help="Address or network that may read /metrics; repeatable (default: loopback).",
+    help="Client of /metrics; repeatable (default: loopback).",
 )
 @_option(
     "--metrics-port",
     metavar="PORT",
     default=0,
-    help="Port on which a worker answers /healthz and /metrics (default: none).",
+    help="Port of a worker for /healthz and /metrics.",
 )
 @click.option("--end-with-input", is_flag=True, hidden=True)
 @click.pass_context
 def command(
     context: click.Context, /, *, cache: str, role: str, end_with_input: bool, **options: Any
 ) -> int:
-    """Keep the runs of an organisation: judge each finished run, show all, give jobs their history.
+    """Run the service, which judges finished runs, shows them, and gives jobs their history.
 
-    Secrets come from the environment: CIGUARD_WEBHOOK_SECRET; CIGUARD_APP_ID and CIGUARD_APP_KEY of
-    a GitHub App, or CIGUARD_TOKEN; CIGUARD_OAUTH_ID and CIGUARD_OAUTH_SECRET for signing in.
-    Each option can be set there, too: CIGUARD_SERVE_TRUST_PROXY="10.0.0.1 ::1" for --trust-proxy.
+    Set the secrets as variables of the environment: CIGUARD_WEBHOOK_SECRET, CIGUARD_APP_ID and
+    CIGUARD_APP_KEY.
     """
     if context.invoked_subcommand is not None:
         return ExitCode.OK
@@ -243,12 +242,12 @@ def _start_logging() -> None:
 @_DATABASE
 @_RESULTS
 @_REPO
-@click.option("--runs", default=200, show_default=True, help="Number of runs, the newest first.")
+@click.option("--runs", metavar="N", default=200, show_default=True, help="Number of runs.")
 @click.pass_obj
 def backfill(
     invocation: Invocation, /, *, database: str, results: str, repository: str, runs: int
 ) -> int:
-    """Add the newest completed runs of a repository to the work list of the service."""
+    """Let the service judge the newest completed runs of a repository."""
     from ciguard.serve.work import reconcile  # noqa: PLC0415
 
     options = Settings(
@@ -266,17 +265,15 @@ def backfill(
     return ExitCode.OK
 
 
-@command.command(short_help="Compare all results with what was written.")
+@command.command(short_help="Check stored results.")
 @_DATABASE
 @_RESULTS
-@click.option("--repair", is_flag=True, help="Have damaged runs judged again.")
+@click.option(
+    "--repair", is_flag=True, help="Let the service judge damaged runs again, and end with 0."
+)
 @click.pass_obj
 def check(invocation: Invocation, /, *, database: str, results: str, repair: bool) -> int:
-    """Compare the SHA-256 of all results, answers and histories with what was stored.
-
-    --repair has the service judge each damaged run again. The command ends with 3 if something is
-    damaged and --repair was not passed.
-    """
+    """Check that all stored results, answers and histories are undamaged; if not, end with 3."""
     from ciguard.serve.work import repair as repairs  # noqa: PLC0415
 
     with _existing_database(database) as opened:
@@ -312,14 +309,15 @@ def check(invocation: Invocation, /, *, database: str, results: str, repair: boo
 @_CACHE
 @click.option(
     "--days",
+    metavar="N",
     type=click.IntRange(min=1),
     default=365,
     show_default=True,
-    help="Age of runs whose results are deleted.",
+    help="Age from which results are deleted.",
 )
 @click.pass_obj
 def prune(invocation: Invocation, /, *, database: str, results: str, cache: str, days: int) -> int:
-    """Delete the results of runs older than DAYS; verdicts, and sums by test and day, stay."""
+    """Delete the results of old runs; verdicts and daily sums of each test stay."""
     with _existing_database(database) as opened:
         objects = open_objects(results, invocation.environ)
         with opened.read() as connection:
@@ -334,10 +332,10 @@ def prune(invocation: Invocation, /, *, database: str, results: str, cache: str,
     return ExitCode.OK
 
 
-@command.command(short_help="Try again all runs that were given up.")
+@command.command(short_help="Retry runs that were given up.")
 @_DATABASE
 def retry(*, database: str) -> int:
-    """Put all runs that were given up back on the work list, and end the pauses of GitHub."""
+    """Retry all runs that were given up."""
     with _existing_database(database) as opened, opened.write() as connection:
         retried = work_list.retry_all(connection, repositories.ARE_ACTIVE)
     console.out(f"{count_of(retried, 'run')} put back on the work list")
@@ -352,14 +350,11 @@ def retry(*, database: str) -> int:
     type=click.Choice(["history", "pages"]),
     default="history",
     show_default=True,
-    help="It reads history and explanations; or the JSON of all pages, too.",
+    help="Access: history and explanations, or also the JSON of all pages.",
 )
-@click.option("--revoke", metavar="ID", help="End a token instead.")
+@click.option("--revoke", metavar="ID", help="Revoke this token instead.")
 def token(*, database: str, repository: str, scope: str, revoke: str | None) -> int:
-    """Print a new token of one repository for jobs (CIGUARD_HISTORY_TOKEN) or scripts.
-
-    The service keeps a digest only: the token cannot be shown again.
-    """
+    """Print a new token of one repository, for jobs (CIGUARD_HISTORY_TOKEN) or scripts."""
     with _existing_database(database) as opened, opened.write() as connection:
         row = repositories.find(connection, repository)
         if row is None:

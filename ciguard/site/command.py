@@ -65,23 +65,19 @@ class PageVisit:
     *("--history", "locations"),
     metavar="FILE|branch:NAME|URL",
     multiple=True,
-    help="History of a repository (default: the configured store). Repeatable.",
+    help="Past runs (default: history.store); repeatable.",
 )
 @click.option(
     *("--report", "reports"),
     metavar="FILE",
     multiple=True,
-    help="Page of `ciguard report --html` about a run; one for each --history, in order.",
+    help="Page of `ciguard report --html`, one for each --history.",
 )
 @click.pass_obj
 def command(
     invocation: Invocation, folder: str, locations: Sequence[str], reports: Sequence[str]
 ) -> int:
-    """Write static pages of histories, which need no server.
-
-    FOLDER must be new, empty, or an older site. Each page has its values as JSON beside it, and
-    each repository has a badge, OWNER/NAME/badge.svg.
-    """
+    """Write static pages of the history into a folder that is new, empty, or an older site."""
     out = invocation.folder / folder
     if local.is_directory(out) and any(out.iterdir()) and not (out / MARKER).exists():
         fix = "name a folder that is empty or does not exist"

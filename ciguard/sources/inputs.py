@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
     from ciguard.sources.artifacts import RunArtifacts
 
-RUN_HELP: Final = "Run on GitHub (123456 or 123456/2) whose plan and records are downloaded."
 # These calls only explain a verdict: a billed job waits less for their answers than for a comment.
 RETRY_POLICY: Final = RetryPolicy(attempts=3, total_s=120.0)
 TIMEOUT_S: Final = 15.0

@@ -64,7 +64,7 @@ PAGE = ROOT / "docs" / "how-to" / "into-your-workflow.md"
 def workflow() -> str:
     """The workflow of the page, with variables in `env`; each step of ours shows its outputs."""
     text: str
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    text = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)[0]
     text = text.replace("OWNER/ciguard/", f"{OURS}/").replace("@COMMIT", f"@{COMMIT}")
     coverage = "      COVERAGE: ${{ matrix.coverage }}"
     assert text.count(coverage) == 1
@@ -133,7 +133,7 @@ def test_push_runs_each_combination_in_its_shards(story: Story) -> None:
     assert shown(report, "verdict") == ["passed"]
     assert shown(report, "executed") == shown(report, "planned") == ["18"]
     assert shown(report, "new") == ["18"], "without a past run"
-    assert shown(story.pushed.job("history"), "added") == ["18"]
+    assert shown(story.pushed.job("ciguard-history"), "added") == ["18"]
     (plan,) = (story.github.artifacts / "301").glob("ciguard-plan-*")
     assert {path.name for path in plan.iterdir()} == {"plan.json", "ciguard-run.pyz"}
 

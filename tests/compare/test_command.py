@@ -204,7 +204,7 @@ def test_the_configured_history_is_the_default(ciguard: Ciguard, place: Path) ->
 
 
 UNUSABLE = [
-    ("", "cannot be used"),  # the default, a branch: of no repository
+    ("", "there is no history at branch:ciguard-history yet"),  # the folder is in no repository
     ('[history]\nstore = "nosuch"\n', "there is no history at nosuch yet"),
     ('[history]\nstore = "head"\n', "cannot be used"),  # a folder
     ('[history]\nstore = "damaged"\n', "cannot be used"),

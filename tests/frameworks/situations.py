@@ -536,11 +536,11 @@ CTEST = Row(
         "first.two", {"build/CTestCustom.cmake": "set(CTEST_CUSTOM_TESTS_IGNORE first.two)\n"}
     ),
     none={
-        "dry run": "an argument, part of the plan",
+        "dry run": "part of the plan",
         "focus": "none",
         "filter by environment": "none",
         "exit(0) in a hook": "none",
-        "retry that passes": "an argument, part of the plan",
+        "retry that passes": "part of the plan",
         "import error": "the build fails",
     },
     given={"exit(0) in a test": "cannot be known"},
@@ -564,7 +564,7 @@ done""",
     by_environ=Setting("", environ={"GTEST_FILTER": "*.Three"}),
     none={
         "dry run": "none",  # by the environment; `--gtest_list_tests` is refused
-        "results withheld": "its programs are started directly",
+        "results withheld": "not possible",
         "focus": "none",
         "filter by configuration": "none",
         "retry that passes": "none",
@@ -637,7 +637,7 @@ PHPUNIT = Row(
     ),
     given={"stdout closed": "failed"},
     none={
-        "dry run": "an argument, part of the plan",
+        "dry run": "part of the plan",
         "focus": "none",
         "filter by environment": "none",
         "retry that passes": "none",
@@ -668,7 +668,7 @@ XUNIT = Row(
     by_file=Setting("FirstTests.Two", {"my.runsettings": UNLESS_TWO}),
     none={
         **dict.fromkeys(("dry run", "focus", "filter by environment"), "none"),
-        "results withheld": "`dotnet` is started directly",
+        "results withheld": "not possible",
         "retry that passes": "not reported",
         "import error": "the build fails",
     },
@@ -682,7 +682,7 @@ MTP = replace(
     toml='command = ["dotnet", "test"]\n',
     build=XUNIT.build.replace("xunit", "xunit3"),
     by_file=None,
-    none={**XUNIT.none, "filter by configuration": "none"},
+    none={**XUNIT.none, "filter by configuration": "none with Microsoft.Testing.Platform"},
 )
 
 COMMAND = Row(

@@ -412,12 +412,12 @@ def table() -> list[str]:
     """What `test_cell` has shown, for docs/reference/frameworks.md."""
     lines = ["| situation | verdict | otherwise |", "|---|---|---|"]
     for name, situation in SITUATIONS.items():
-        others: dict[str, list[str]] = {}
+        others: dict[str, dict[str, None]] = {}
         for row in ROWS.values():
             given = row.given.get(name, "")
             word = row.none.get(name) or STATES.get(given, given)
             if word:
-                others.setdefault(word, []).append(f"`{row.name}`")
+                others.setdefault(word, {})[f"`{row.framework or row.name}`"] = None
         text = "; ".join(f"{', '.join(names)}: {word}" for word, names in others.items())
         lines.append(f"| {name} | {situation.verdict} | {text} |")
     return lines

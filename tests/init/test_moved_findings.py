@@ -67,7 +67,7 @@ def test_generated_workflows_are_moved_once(repository: Path, call: Init) -> Non
 
 
 def test_guide_shows_lines_of_the_samples() -> None:
-    page = (SAMPLES.parent.parent.parent / "docs/how-to/into-your-workflow.md").read_text("utf-8")
+    page = (SAMPLES.parent.parent.parent / "docs/reference/moved-workflows.md").read_text("utf-8")
     texts = [moved_case(case) for case in MOVED]
     shown = [
         line

@@ -67,7 +67,7 @@ SERVICE = {
 }
 CULPRIT = {"culprit_budget": "20m", "culprit_minutes": 50}
 CLAIMS = "https://ciguard.example"
-OWN = ("ci", "release")  # workflows of this repository
+OWN = ("ci", "docs", "release")  # workflows of this repository
 CASES = {
     "plain": rendered(),
     "set-up steps": rendered(setup=SETUP),

@@ -155,7 +155,7 @@ def test_foreign_text_adds_no_markup() -> None:
     plan = replace(
         made.plan,
         shards=(shard, *made.plan.shards[1:]),
-        warnings=(PlanNote("history_missing", {"location": "<img src=x>"}),),
+        warnings=(PlanNote("history_unrelated", {"location": "<img src=x>"}),),
     )
     text = html(plan, made.split)
     tags = [tag for tag, _ in Structure(text).tags]

@@ -1,4 +1,4 @@
-"""Every command of docs/how-to/serve.md is executed, with a fake GitHub in the place of GitHub."""
+"""Every command of the guides of the service is executed, with a fake in the place of GitHub."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from guard.fixtures import World
 from serve.fake_runs import HEAD, REPOSITORY, of_pull_request, open_pull_request, upload
 from serve.web_process import free_port
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
+GUIDES: Final = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES: Final = ("serve.md", "connect-a-service.md", "operate-the-service.md")
 SHOP: Final = FakeRepository(1, REPOSITORY, private=False)
 PATIENCE_S: Final = 120.0
 # What the guide has the App be granted, as GitHub's API names it.
@@ -37,7 +38,8 @@ GRANTED: Final = {
 
 def blocks() -> dict[str, list[str]]:
     """The commands of each section."""
-    sections = re.split(r"(?m)^## (.*)\n", PAGE.read_text("utf-8"))
+    text = "".join((GUIDES / name).read_text("utf-8") for name in PAGES)
+    sections = re.split(r"(?m)^## (.*)\n", text)
     found = {
         title: re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
         for title, text in zip(sections[1::2], sections[2::2], strict=True)
@@ -152,7 +154,7 @@ def test_guide_leads_from_the_first_start_to_a_restored_copy(
     (backup, restore) = found.pop("Back up and restore")
     with terminal.serve(start):
         assert "run attempt of octo-org/shop added" in terminal.execute(fill)
-        (connect,) = found.pop("Connect the repositories")
+        (connect,) = found.pop("Let it comment and keep the history")
         assert terminal.execute(connect).startswith("cgs_")
         terminal.wait_for("/metrics", 'ciguard_recent_verdicts{verdict="passed"} 1')
         (watch,) = found.pop("Watch it")
@@ -198,7 +200,7 @@ def test_guide_starts_processes_that_share_a_database_and_a_bucket(
 
 
 def test_page_about_scaling_has_what_is_counted() -> None:
-    root = PAGE.parents[2]
+    root = GUIDES.parents[1]
     command = [sys.executable, "-W", "ignore", str(root / "benchmarks/serve_counts.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=True)
     page = (root / "docs/explanation/scaling.md").read_text("utf-8")

@@ -248,8 +248,8 @@ def test_check_to_require_is_that_of_the_job_which_judges(text: str) -> None:
 def test_workflow_of_the_guide() -> None:
     text = GUIDE.read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
     assert found_in(load(text, FILE)) == []
-    assert find_judging_jobs(load(text, FILE)) == ("report", "all-green")
-    changed = text.replace("needs: [ciguard, test, report]", "needs: test")
+    assert find_judging_jobs(load(text, FILE)) == ("ciguard-report", "all-green")
+    changed = text.replace("needs: [ciguard, ciguard-report, test]", "needs: test")
     assert changed != text
     assert found_in(load(changed, FILE)) == [("all-green", "ciguard", False, False)]
 

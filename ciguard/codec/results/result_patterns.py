@@ -15,10 +15,6 @@ from typing import Final, NotRequired, TypedDict, cast
 
 from ciguard.errors import UsageError
 
-HELP: Final = (
-    "Result files instead of records, such as 'artifacts/{shard}/**/*.trx'; with --run, the first "
-    "folder names the artifact. Repeatable."
-)
 NAMES: Final = ("shard", "suite", "variant")
 _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
 
