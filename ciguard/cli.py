@@ -1,7 +1,7 @@
-"""The command line: run the command of a verb, print its errors, and exit with its code.
+"""Entry point of the command line: run the command of a verb, print its errors and exit.
 
-Only the chosen verb's command is imported: `plan` needs no HTTP client, and `--help` no numpy
-(0.1-0.2 s each).
+ciguard imports only the module of the chosen verb. `plan` needs no HTTP client and `--help` needs
+no numpy, which take 0.1-0.2 s each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERBS: Final = {
 
 
 class _Verbs(click.Group):
-    """A group whose commands are imported when they are called."""
+    """A click group that imports the command of a verb when the verb is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(VERBS)
@@ -67,10 +67,10 @@ def cli() -> None:
 
 
 def _check_distribution() -> None:
-    """Refuse to run beside the other project whose package is called `ciguard` as well.
+    """Refuse to run in an environment that contains another project's distribution named `ciguard`.
 
     Raises:
-        UsageError: it is installed in this environment, so that files of both are in one folder.
+        UsageError: that distribution is installed, so that one folder has the files of both.
     """
     try:
         version = importlib.metadata.version("ciguard")
@@ -84,8 +84,8 @@ def _check_distribution() -> None:
 def _path_of_tests(path: str) -> str:
     """Return PATH with the project's `.venv` in the place of ciguard's own environment.
 
-    uvx puts an environment that holds ciguard alone first on PATH, where the tests cannot run. An
-    environment with the default framework is that of the tests as well, and stays.
+    uvx puts an environment that contains only ciguard first on PATH, and tests cannot run there. An
+    environment that also contains the default framework stays on PATH.
     """
     own, folders = Path(sys.executable).parent, path.split(os.pathsep)
     if sys.prefix == sys.base_prefix or str(own) not in folders:
@@ -124,23 +124,23 @@ def run(arguments: list[str]) -> int:
         console.err(f"ciguard{f' {verb}' if verb in VERBS else ''}: {error}")
         return int(error.exit_code)
     except BrokenPipeError:
-        # The reader of the output has ended (`ciguard plan | head`), which is no error.
+        # The reader of the output has ended (`ciguard plan | head`): this is no error.
         return int(ExitCode.OK)
     return int(code or 0)
 
 
 def main() -> None:
     """Run the `ciguard` script; no other function exits the process."""
-    # A command keeps all that it reads: searching for cycles in millions of values costs up to a
-    # third of its time (12.1 -> 8.0 s for two records of 100,000 results) and finds none.
+    # A command keeps all values that it reads. The search for cycles among millions of values takes
+    # up to a third of its time (12.1 -> 8.0 s for two records of 100,000 results) and finds none.
     gc.disable()
-    # No other command may start a program of the checkout, as a `git` or `gh` in its `.venv`.
+    # Other commands must not start programs of the checkout, such as a `git` in its `.venv`.
     if sys.argv[1:2] in (["plan"], ["run"], ["coverage"]):
         os.environ["PATH"] = _path_of_tests(os.environ.get("PATH", ""))
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except OSError:
-        # A closed pipe or a full disk, already reported; Python would flush once more at exit.
+        # The error (closed pipe, full disk) is reported already; Python flushes again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -1,8 +1,8 @@
-"""Documents independent of a format: blocks that contain spans.
+"""Documents independent of an output format: blocks that contain spans.
 
 A verb's `view.py` makes blocks from values; `render/` converts them to text, Markdown or HTML.
-Every renderer escapes strings, and only types make markup: the name or message of a test can never
-become markup.
+Renderers escape all strings, and only types make markup, so that the name or message of a test can
+never become markup.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Align = Literal["left", "right"]
 
 LISTED_WIDTH: Final = 500  # characters of a line
 SENTENCE_WIDTH: Final = 6000  # with a few ids
-NAME_WIDTH: Final = 200  # characters of a name or a first line, unless a span says otherwise
+NAME_WIDTH: Final = 200  # characters of a name or a first line; the default of a span
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Strong:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link; without an address, or with an unsafe one, its text alone."""
+    """A link; if it has no address or an unsafe one, only its text is shown."""
 
     content: str | Code
     url: str | None
@@ -70,11 +70,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """One sentence or more.
-
-    Attributes:
-        is_note: shown smaller, as a footer.
-    """
+    """One sentence or more; a note is shown smaller, as a footer."""
 
     content: Content
     is_note: bool = False
@@ -104,8 +100,8 @@ class Column:
     """A column of a table.
 
     Attributes:
-        drop: in a line that is too long, columns with the largest number are dropped first; a
-            column with 0 stays.
+        drop: if a line is too long, columns with the largest number are dropped first; a column
+            with 0 stays.
     """
 
     title: str
@@ -129,8 +125,8 @@ class Table:
     """Rows under columns.
 
     Attributes:
-        rows: as many cells each as there are columns.
-        noun: of one row; names omitted rows.
+        rows: each row has as many cells as there are columns.
+        noun: noun of one row, for the number of omitted rows.
         max_rows: largest number of shown rows in every format; None for the format's limit.
         total: a last row, always shown.
     """
@@ -144,11 +140,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart. A format without charts omits it; a table also has the numbers.
+    """A chart. A format without charts omits it, because a table also has the numbers.
 
     Attributes:
         kind: the macro of `templates/charts.html.j2` that draws `data`.
-        data: geometry for that macro.
+        data: geometry for this macro.
     """
 
     kind: str
@@ -157,11 +153,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Unchanged lines of a file or of a difference.
-
-    Attributes:
-        language: of Markdown's syntax colours.
-    """
+    """Unchanged lines of a file or of a difference, in a language of Markdown's syntax colours."""
 
     text: str
     language: str = ""
@@ -186,11 +178,11 @@ class Section:
 
     Attributes:
         name: unique in a document.
-        title: "" for none.
-        folded: Markdown shows the title, and the blocks when a reader unfolds them.
-        size: number and noun of the contents, such as (12, "failure"), named if omitted.
-        drop: in a text that is too long, sections with the largest number are dropped first; a
-            section with 0 stays.
+        title: "" for no title.
+        folded: Markdown shows only the title, until a reader unfolds the blocks.
+        size: number and noun of the contents, such as (12, "failure"), shown if they are omitted.
+        drop: if a text is too long, sections with the largest number are dropped first; a section
+            with 0 stays.
         formats: the formats that show the section.
     """
 
@@ -207,7 +199,7 @@ Block = Headline | Paragraph | Facts | Bullets | Table | Chart | Listing | Detai
 
 
 def identifier(text: str) -> Code:
-    """Make a span of an id to copy, in full."""
+    """Return a span of an id to copy, in full."""
     return Code(text, ID_WIDTH, is_id=True)
 
 
@@ -222,7 +214,7 @@ def cell_content(cell: Content | Cell) -> Content:
 def join(
     contents: Sequence[Content], separator: str = ", ", most: int | None = None
 ) -> tuple[Span, ...]:
-    """Join the first contents with a separator, then " and 3 more" for those beyond `most`."""
+    """Join the first contents with a separator, then add " and 3 more" for those beyond `most`."""
     joined: list[Span] = []
     for number, content in enumerate(contents[:most]):
         if number:

@@ -6,8 +6,8 @@
     ├── RemoteError         4   GitHub or the history could not be reached, or refused
     └── NothingToDo         5   there is nothing to work on
 
-Verdicts (10 and up) are answers of a command, never exceptions. Standard library only, Python
-3.8+: this file is part of the program of a leg.
+Verdicts (10 and up) are answers of a command, never exceptions. Standard library only, Python 3.8+:
+the program that runs a shard contains this module.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CiguardError(Exception):
 
     Args:
         what: the fault, with the value found.
-        where: file:line, URL, key or test id; "" for none.
+        where: file:line, URL, key or test id; "" for no place.
         fix: the remedy; "" if unknown.
     """
 
@@ -58,19 +58,19 @@ class CiguardError(Exception):
 
 
 class UsageError(CiguardError):
-    """The command line or the configuration is invalid."""
+    """Error for an invalid command line or configuration."""
 
     exit_code = ExitCode.USAGE
 
 
 class InputError(CiguardError):
-    """An input file is missing, malformed, of a newer schema, or contradicts another."""
+    """Error for an input file that is missing, malformed, of a newer schema, or contradictory."""
 
     exit_code = ExitCode.INPUT
 
 
 class RemoteError(CiguardError):
-    """GitHub or the history's store could not be reached, or refused.
+    """Error if GitHub or the history's store could not be reached, or refused a request.
 
     `is_lasting`: a retry would fail, too.
     """
@@ -80,17 +80,13 @@ class RemoteError(CiguardError):
 
 
 class NothingToDo(CiguardError):
-    """There is nothing to work on, such as an empty inventory, which the caller must notice."""
+    """Error if there is nothing to work on, such as no tests; the caller must notice it."""
 
     exit_code = ExitCode.NOTHING_TO_DO
 
 
 def combine(errors: Sequence[CiguardError]) -> CiguardError:
-    """Join errors of one pass, so that the user can fix all of them at once.
-
-    Args:
-        errors: at least one; the first decides the class and therefore the exit code.
-    """
+    """Join errors, so that the user can fix all at once; the first decides the exit code."""
     if len(errors) == 1:
         return errors[0]
     lines = "\n".join(f"- {error}" for error in errors)

@@ -1,1 +1,1 @@
-"""audit: which tests a matrix written by hand runs, runs twice, and leaves out."""
+"""audit: findings in workflows, and tests that a matrix runs twice or omits."""

@@ -1,4 +1,4 @@
-"""`ciguard audit`: a checkout, a repository on GitHub, or a matrix against its tests."""
+"""The command `ciguard audit`: check the workflows of a repository, or a matrix of tests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def command(
         if listing or history or output or filter_key:
             fix = "leave them out, or pass --matrix FILE"
             raise UsageError("--tests, --history, --filter-key and -o need --matrix", fix=fix)
-        # Imported here: the rules cost 0.3 s that a matrix need not pay.
+        # Imported here: the rules take 0.3 s, and a matrix does not need them.
         from ciguard.audit.workflow_command import audit_workflows  # noqa: PLC0415
 
         return audit_workflows(
@@ -115,7 +115,7 @@ def command(
     if unknown:
         fix = f"name: {', '.join(CONDITIONS)}"
         raise UsageError(f"--fail-on: no finding {unknown[0]!r}", fix=fix)
-    # Imported here: numpy costs 0.3 s that an audit of workflows need not pay.
+    # Imported here: numpy takes 0.3 s, and an audit of workflows does not need it.
     from ciguard.audit.matrix_command import audit_matrix  # noqa: PLC0415
 
     return audit_matrix(

@@ -1,7 +1,8 @@
 """Jobs of workflow files, and the lookup of the declared job of a run's job by its name. Pure.
 
-GitHub shows a job by its `name`, else its id; the values of a matrix follow in parentheses unless
-`name` uses them. The jobs of a called workflow follow the caller's name: `tests / unit (linux)`.
+GitHub shows a job by its `name`, otherwise its id; the values of a matrix follow in parentheses
+unless `name` uses them. The jobs of a called workflow follow the caller's name: `tests / unit
+(linux)`.
 """
 
 from __future__ import annotations

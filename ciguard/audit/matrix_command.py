@@ -185,11 +185,7 @@ def _plan_matrix(
 def _assign(
     audit: Audit, units: Sequence[InventoryUnit], pool_of: Mapping[str, str]
 ) -> FixedAssignment:
-    """Assign the tests of an audit, in its order, to the shards that select them.
-
-    Args:
-        pool_of: pool by runner; "" for an unknown runner.
-    """
+    """Assign tests to their shards; `pool_of` has the pool by runner, "" for an unknown one."""
     keys = _keys([shard.shard for shard in audit.shards])
     shards: dict[UnitKey, list[str]] = defaultdict(list)
     for shard in audit.shards:

@@ -203,7 +203,7 @@ def _job_cause(
     annotations: Mapping[int, tuple[str, ...]],
     of_run: tuple[str, ...],
 ) -> Cause | None:
-    """Return the cause of a red job; None where another job of the run is the cause."""
+    """Return the cause of a red job; None if another job of the run is the cause."""
     limit_s = declared.limit_s if declared is not None else None
     texts = annotations.get(job.id)
     end = diagnose(JobEvidence(job, annotations=texts, limit_s=limit_s, of_run=of_run), None)

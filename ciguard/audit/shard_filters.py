@@ -290,7 +290,7 @@ def _test_steps(workflow: Any, name: str, source: SourceText) -> Iterator[_TestS
 
 
 def _framework(script: str) -> str | None:
-    """Return the framework of a script; "" for an unknown one, None where no test runs."""
+    """Return the framework of a script; "" for an unknown one, None if no test runs."""
     frameworks = [framework for framework, _ in _commands(script)]
     return next(filter(None, frameworks), "" if frameworks else None)
 
@@ -428,7 +428,7 @@ def _reject_variables(text: str, fix: str) -> None:
 
 
 def _entry_lines(source: SourceText, job: str, count: int) -> Sequence[int]:
-    """Return the line of each combination: of its entry in the list, else of the whole matrix."""
+    """Return the line of each combination: of its entry in the list, or of the whole matrix."""
     matrix = source.find("jobs", job, "strategy", "matrix")
     node = matrix.value if matrix is not None else None
     if isinstance(node, yaml.MappingNode) and len(node.value) == 1:

@@ -171,7 +171,7 @@ def _without_tokens(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_token(reference: repository_ref.RepositoryRef, environ: Mapping[str, str]) -> str:
-    """Return a token for the server of a repository: of the environment, else of `gh`; else "".
+    """Return a token for a repository's server, from the environment or from `gh`, or "".
 
     A checkout decides its remote. So the token of the environment goes only to the server that the
     environment names, or to GitHub's own, and none goes over a connection that is not encrypted.

@@ -1,8 +1,9 @@
-"""A plan file: JSON <-> `model.Plan`. The only reader and the only writer; plan.schema.json.
+"""A plan file: JSON <-> `model.Plan`. Only this module reads and writes it; plan.schema.json.
 
-The units (tests) of a shard are a list of objects, or, in a large plan, one object of lists (a
-column a key, all of one length): a fifth of the size, and read ten times faster. Both forms are
-read. Pure; standard library only, Python 3.8+, as the program that runs a shard contains it.
+The units (tests) of a shard are a list of objects. In a large plan they are one object of lists,
+one list for each key: this form has a fifth of the size and is read ten times faster. Both forms
+are read. Pure; standard library only, Python 3.8+, because the program that runs a shard contains
+this module.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ from ciguard.model import (
 )
 from ciguard.model.types import DRILL_PREFIX
 
-COLUMNS_FROM: Final = 20_000  # units of a plan in columns; a smaller file is easy to read
+COLUMNS_FROM: Final = 20_000  # units; a plan with fewer units is easy to read as objects
 ID_DIGITS: Final = 12
 _UNIT_KEYS: Final = tuple(field.name for field in fields(PlannedUnit))
-# Values that are left out, so that plans without them keep their ids.
+# Values that are not written, so that plans of earlier versions keep their ids.
 _UNWRITTEN: Final = {
     **{"fails_on_base": False, "probe_s": None, "workers": "auto", "untried": (), "serial": False},
     **{"change": "", "repeat_until_s": None, "repeat_unplanned": 0, "repeat_files": ()},
@@ -63,7 +64,7 @@ _UNWRITTEN: Final = {
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of the model as JSON; nearly every key is written, null if not known."""
+    """Return a value of the model as JSON; nearly every key is written, as null if unknown."""
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name) for field in fields(value)}
         return {
@@ -114,9 +115,8 @@ def _id(plan: Plan, dumped: str) -> str:
 def encode(plan: Plan) -> bytes:
     """Return the bytes of the plan file; equal plans have equal bytes.
 
-    `plan.id` is ignored: the written id is the first 12 hex digits of the SHA-256 of all other
-    keys, dumped sorted, with separators "," and ":", in ASCII. That of a drill
-    names the drill, too.
+    `plan.id` is ignored. The written id is the first 12 hex digits of the SHA-256 of all other
+    keys, dumped sorted, with separators "," and ":", in ASCII. The id of a drill has a prefix.
     """
     content = _dump(_without_id(plan))
     return f'{{"id":"{_id(plan, content)}",{content[1:]}\n'.encode("ascii")
@@ -130,13 +130,13 @@ def _units_of_columns(columns: dict[str, Any]) -> Any:
         raise LineError("columns of different lengths")
     checked = [_check_column(field, columns.get(field.json_name)) for field in _UNIT.fields]
     if "unit" not in columns or any(column is None for column in checked):
-        # A value is wrong or needs a conversion: rows name its position in an error.
+        # A value is wrong or needs a conversion, and an error by rows contains its position.
         return _UNITS([dict(zip(columns, row)) for row in zip(*columns.values())])
     return tuple(map(PlannedUnit, *cast("list[Iterable[Any]]", checked)))
 
 
 def _check_column(field: Field, column: list[Any] | None) -> Iterable[Any] | None:
-    """Return a column whose values need no conversion by `LineSchema.build`; else None."""
+    """Return a column if its values need no conversion by `LineSchema.build`; otherwise None."""
     if column is None:
         return None if field.default is MISSING else repeat(field.default)
     types = set(map(type, column))
@@ -175,7 +175,7 @@ _CHECKS["PlanNoteKind"] = _CHECKS["str"]
 _CHECKS["OrphanReason"] = _CHECKS["str"]
 _CHECKS["Mapping[str, Mapping[str, int]]"] = by_name(_CHECKS["Mapping[str, int]"])
 _kind: Any
-for _kind in (  # each after those that it holds
+for _kind in (  # a class follows the classes of its fields
     *(Variant, DeclaredPeak, CoverageFiles, Suite, Pool, LegPolicy, Prediction, Block, Exclusion),
     *(ShardCountOption, CulpritCandidate, PlanNote, UnitCount, Orphan, InventorySummary, Shard),
 ):
@@ -204,8 +204,8 @@ def decode(content: bytes, source: str) -> Plan:
     """Read a plan file.
 
     Raises:
-        InputError: no JSON, a newer schema, a missing or wrong key (named), or a file that was
-            changed after it was written (its id is not the hash of its other keys).
+        InputError: the file is no JSON, has a newer schema, has a missing or wrong key (named), or
+            was changed after it was written (its id is not the hash of its other keys).
     """
     remake = "make it again with `ciguard plan`, and hand the file on unchanged"
     try:

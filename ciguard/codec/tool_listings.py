@@ -33,7 +33,7 @@ _GTEST_DISABLED: Final = re.compile(r"(?:^|[./])DISABLED_")
 
 
 def read_tests(content: bytes, source: str, folder: str = "") -> tuple[InventoryUnit, ...]:
-    """Read the tests from the listing of a test tool, else from an inventory file.
+    """Read the tests from the listing of a test tool, otherwise from an inventory file.
 
     Args:
         folder: absolute; paths below it become relative to it, as in result files.
@@ -86,11 +86,7 @@ def read_listing(text: str) -> tuple[InventoryUnit, ...] | None:
 
 
 def relative_to(units: Iterable[InventoryUnit], folder: str) -> tuple[InventoryUnit, ...]:
-    """Make absolute paths below a folder relative to it.
-
-    Args:
-        folder: absolute, with "/" as separator.
-    """
+    """Make absolute paths below a folder (with "/" as separator) relative to it."""
     prefix = folder.rstrip("/") + "/"
     return tuple(_relative_to(unit, prefix) for unit in units)
 

@@ -18,11 +18,11 @@ from ciguard.history.query import in_complete_leg, leg_positions, newest_values
 
 _NO_GROUP: Final = -1
 _NUMBERS: Final = ("wall_s", "peak_delta_bytes", *BOUNDS, "retained_bytes", "gpu_peak_bytes")
-# JUnit XML rounds to it. A value of 0 was measured, but has no logarithm.
+# JUnit XML rounds times to 1 ms. A value of 0 was measured, but has no logarithm.
 _SHORTEST_S: Final = 0.001
 
 
-# The test did not pass; its leg did not complete; the candidate measures memory in another way.
+# Respectively: the test did not pass, its leg did not complete, memory is measured otherwise now.
 ExcludedValuesReason = Literal["not_passed", "incomplete_leg", "other_method"]
 
 
@@ -39,9 +39,9 @@ class BaselineInfo:
     """The runs of the baseline, and the rule of their selection.
 
     Attributes:
-        given_runs: number of `runs` that the user named; the others are of the history.
-        ordered_by_date: number of runs of the history that only their date puts before the
-            candidate; all others are ancestors of the commit `ancestors_of` (null if unknown).
+        given_runs: number of `runs` that the user named; the others are in the history.
+        ordered_by_date: number of runs of the history that precede the candidate only by their
+            date; all others are ancestors of the commit `ancestors_of` (null if unknown).
         ancestry_source: the source of the ancestry.
     """
 
@@ -64,15 +64,16 @@ class BaselineMatrix:
         wall_group: group of each wall time, a position in `run_of_group`; -1 without a value. A
             group is a leg of a run.
         run_of_group: position of the run of each group.
-        from_incomplete_legs, not_passed: numbers of values left out, as their leg did not end by
+        from_incomplete_legs, not_passed: numbers of omitted values, as their leg did not end by
             itself, or their test did not pass.
-        other_method: by case, number of memory values left out, as measured in another way.
-        other_standing: by case, number of values left out, as their test had another standing in
-            its process: what a process pays once falls to the test that begins it.
-        holds_paid_once: cases with fewer than 3 values of their standing, whose baseline therefore
-            also holds larger values, with what a process pays once: only a loss can be judged.
-        with_children: by case, number of baseline peaks that are samples with child processes. They
-            may miss a child: only a loss of memory can be judged.
+        other_method: by case, number of omitted memory values, measured in another way.
+        other_standing: by case, number of omitted values, as their test had another standing in its
+            process: costs that occur once in a process fall to the test that begins it.
+        holds_paid_once: cases with fewer than 3 values of their standing. Their baseline also has
+            larger values, with costs that occur once in a process, so that only a loss can be
+            judged.
+        with_children: by case, number of baseline peaks that are samples with child processes.
+            Samples may miss a child, so that only a loss of memory can be judged.
         value_counts: by run, number of the candidate's cases with a value.
         peak_bounds: lower and upper bounds of peak deltas that are not known exactly; None if the
             candidate has no such peak.
@@ -283,7 +284,7 @@ def _optional(name: str, rows: _Rows, candidate: Run, comparable: Flags) -> Floa
 
 
 def align(run: Run, other: Run) -> tuple[dict[str, Floats], NDArray[np.int32]]:
-    """Return another run's comparable values by case of this run, else NaN, and their legs.
+    """Return another run's comparable values by case of this run, otherwise NaN, and their legs.
 
     Only of the same standing, and memory only if both runs measured it in the same way.
     """

@@ -1,8 +1,8 @@
-"""The runs of a history: those of the baseline, and those that a user names. Pure.
+"""Selection of the runs of a history that are the baseline, or that a user names. Pure.
 
-A pull request is compared with runs of its base branch, any other run with runs like itself. All of
-them are of earlier commits, of the same workflow and of one event. git knows the order of commits
-if it has them, else GitHub is asked in one call.
+The baseline of a pull request is runs of its base branch, that of any other run is runs like
+itself. All are of earlier commits, of the same workflow and of one event. git gives the order of
+commits if it has them; otherwise GitHub is asked in one request.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ciguard.model import Record
 from ciguard.sources.references import RunId
 from ciguard.text import count_of
 
-# Baseline runs are of one event, the first of these: a nightly run may do other work. A run of
-# unknown event fits any.
+# Baseline runs are of one event, the first of these, because a nightly run may do other work. A run
+# with an unknown event fits each of them.
 EVENTS: Final = ("push", MERGED_GROUP, "schedule", "workflow_dispatch", "repository_dispatch")
 
 PULL_REQUEST: Final = ("pull_request", "pull_request_target")
@@ -59,8 +59,9 @@ class Ancestry:
 
     Attributes:
         of: the commit, which counts as one of its ancestors.
-        ancestors, non_ancestors: commits known to be ancestors, or not to be; others are unknown.
-        source: the source of the answer; None without one.
+        ancestors, non_ancestors: commits that are known to be ancestors, or not to be; other
+            commits are unknown.
+        source: the source of the answer; None if there is no answer.
     """
 
     of: str | None = None
@@ -82,7 +83,7 @@ UNKNOWN: Final = Ancestry()
 class Selection:
     """The positions of the baseline's runs in the history, oldest first, and the excluded runs.
 
-    `ordered_by_date`: number of runs that only their date puts before the candidate.
+    `ordered_by_date`: number of runs that precede the candidate only by their date.
     """
 
     used: tuple[int, ...] = ()
@@ -94,7 +95,7 @@ class Selection:
 def _rejection(
     run: HistoryRun, candidate: Run, branch: str | None, lineage: Ancestry
 ) -> ExclusionReason | None:
-    """Return why a run is no baseline run, its event aside; None if it may be one."""
+    """Return why a run cannot be in the baseline, without regard to its event; None if it can."""
     if run.run_id == candidate.run_id:
         return "candidate"
     if run.event in PULL_REQUEST:
@@ -116,7 +117,7 @@ def _rejection(
 
 
 def _is_own(run: HistoryRun, candidate: Run, branch: str | None) -> bool:
-    """Return whether a run is a push to the pull request's branch, named as the base or not."""
+    """Return whether a run is a push to the pull request's own branch."""
     if candidate.event not in PULL_REQUEST:
         return False
     same = run.branch is not None and run.branch == candidate.branch
@@ -129,7 +130,7 @@ def select_baseline(
     """Select the last 20 runs of the history that may be baseline runs of the candidate.
 
     Args:
-        branch: branch of the base, if it is known.
+        branch: branch of the base, if known.
         lineage: the order of commits by git or GitHub.
     """
     lineage = with_parents(lineage, history.runs, base_commit(candidate))
@@ -157,7 +158,7 @@ def select_baseline(
 
 
 def _runs_of_other_tests(history: History, candidate: Run) -> set[int]:
-    """Return the positions of runs without any case of a candidate that names no run."""
+    """Return the positions of runs without any of the candidate's cases, if it has no run id."""
     if candidate.run_id is not None or not candidate.keys:
         return set()
     shared = index_in(history, candidate) >= 0
@@ -166,7 +167,7 @@ def _runs_of_other_tests(history: History, candidate: Run) -> set[int]:
 
 
 def _event(candidate: Run, runs: Sequence[HistoryRun]) -> str | None:
-    """Return the event whose runs are used; None if no run names one."""
+    """Return the event whose runs are used; None if no run has an event."""
     events = {run.event for run in runs if run.event is not None}
     first = () if candidate.is_pull_request or candidate.event is None else (candidate.event,)
     by_priority = (*first, *EVENTS, *sorted(events))
@@ -176,8 +177,8 @@ def _event(candidate: Run, runs: Sequence[HistoryRun]) -> str | None:
 def base_commit(run: Run) -> str | None:
     """Return the commit whose ancestors are a run's baseline; None if the record does not show it.
 
-    GitHub tests a pull request as the merge of its head into the tip of the base: then that tip,
-    the other parent, is returned. Otherwise it is the tested commit; if that is the head, its
+    GitHub tests a pull request as the merge of its head into the tip of the base: this tip, the
+    other parent, is returned. Otherwise the tested commit is returned; if this is the head, its
     ancestors on the base branch are those of the merge base.
     """
     if run.is_pull_request and run.head_sha in run.parents and len(run.parents) > 1:
@@ -188,7 +189,7 @@ def base_commit(run: Run) -> str | None:
 
 
 def with_parents(lineage: Ancestry, runs: Iterable[HistoryRun], commit: str | None) -> Ancestry:
-    """Add the ancestors by the parents that the history's runs recorded, as far as these reach."""
+    """Add the ancestors that follow from the parents which the history's runs recorded."""
     if commit is None:
         return lineage
     parents: Mapping[str, set[str]] = defaultdict(set)
@@ -206,7 +207,7 @@ def with_parents(lineage: Ancestry, runs: Iterable[HistoryRun], commit: str | No
     return Ancestry(commit, frozenset(known), lineage.non_ancestors - known, source)
 
 
-MAX_COMMITS: Final = 60  # 20 runs are used; git needs 3 ms a commit
+MAX_COMMITS: Final = 60  # 20 runs are used; git takes 3 ms for a commit
 
 
 def ancestry_of(
@@ -215,12 +216,12 @@ def ancestry_of(
     by_git: Callable[[str, Sequence[str]], Mapping[str, bool]],
     query: Callable[[str, str], frozenset[str]] | None = None,
 ) -> Ancestry:
-    """Ask which of `commits` come before `commit`.
+    """Find which of `commits` are ancestors of `commit`.
 
     Args:
-        commits: oldest first; only the newest 60 are asked for.
-        by_git: returns for each commit that git knows whether it is an ancestor.
-        query: returns GitHub's list of the commits between an old one and `commit`.
+        commits: oldest first; only the newest 60 are looked up.
+        by_git: returns for each commit that git has whether it is an ancestor.
+        query: returns GitHub's list of the commits between an old commit and `commit`.
     """
     shas = list(dict.fromkeys(commits))[-MAX_COMMITS:]
     if commit is None or not shas:
@@ -236,15 +237,15 @@ def ancestry_of(
     return Ancestry(commit, listed & {*shas, commit}, source="github") if listed else UNKNOWN
 
 
-NEWEST: Final = 10  # run ids in a fix
+NEWEST: Final = 10  # number of run ids in a fix
 
 
 def match_in_history(run: Run, history: History) -> Run:
     """Return the run with the facts of the history; unchanged if the history does not have it.
 
-    A run that is given as records and is in the history must not count twice. A run id suffices;
-    a record made by hand has none: all wall times of legs, to the microsecond, and all values must
-    be equal.
+    A run that is given as records and is in the history must not count twice. Runs are equal if
+    they have the same run id. A record made by hand has no run id: all wall times of its legs, to
+    the microsecond, and all its values must be equal.
     """
     if run.run_id is not None:
         return replace(run, in_history=any(run.run_id == other.run_id for other in history.runs))
@@ -261,7 +262,7 @@ def _with_identity(run: Run, other: HistoryRun) -> Run:
         name: getattr(other, name) or getattr(run, name)
         for name in ("run_attempt", "sha", "branch", "event", "workflow")
     }
-    # The time of the history: its other runs were dated in the same way.
+    # The history's time is used, because its other runs were dated in the same way.
     at = other.at if other.at != UNDATED else run.at
     return replace(run, run_id=other.run_id, at=at, in_history=True, **facts)
 
@@ -269,13 +270,13 @@ def _with_identity(run: Run, other: HistoryRun) -> Run:
 def find_in_history(
     history: History, reference: RunId, argument: str, where: str, *, strict: bool
 ) -> Run | None:
-    """Return the run as the history has it; None if the history lacks the run.
+    """Return the run as the history has it; None if the history does not have it.
 
     Args:
-        strict: raise an error instead, as there is no other source.
+        strict: raise an error instead of returning None, as there is no other source.
 
     Raises:
-        InputError: the history lacks the run, or that attempt of it.
+        InputError: the history has no such run, or not this attempt of it.
     """
     for position, run in enumerate(history.runs):
         if run.run_id != reference.run_id:
@@ -298,7 +299,7 @@ def _list_runs(history: History) -> str:
 def newest_run_of_branch(
     history: History, branch: str, head: Run | None, argument: str, where: str
 ) -> Run:
-    """Return the newest run of a branch in the history, before the candidate if that is known.
+    """Return the newest run of a branch in the history, before the candidate if this is known.
 
     Raises:
         InputError: the history has no such run.
@@ -317,7 +318,7 @@ def newest_run_of_branch(
 def join_by_name(
     records: Sequence[Record], other_runs: Iterable[Run], history: History | None
 ) -> tuple[tuple[Record, ...], str]:
-    """Return result files' records with the other side's unit names, and a note on the matches."""
+    """Return records of result files with the other side's unit names, and a note on matches."""
     units = {key.unit_key for run in other_runs for key in run.keys}
     units |= {key.unit_key for key in history.keys} if history is not None else set()
     if not units:

@@ -1,4 +1,4 @@
-"""The command `ciguard compare`: find both runs and the history, compare, and print."""
+"""The command `ciguard compare`: find two runs and their history, compare the runs and print."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
-# By kind of comparison: the noun of its inputs, its blocks, and its JSON.
+# For each kind of comparison: noun of its inputs, function to its blocks, function to its JSON.
 _OUTPUTS: Final[Mapping[type, tuple[str, Callable[..., tuple[Block, ...]], Callable[..., str]]]] = {
     Comparison: ("runs", document, json_text),
     JobsComparison: ("runs without records", jobs_document, jobs_json_text),
@@ -185,7 +185,7 @@ def _log_patterns(invocation: Invocation) -> tuple[LogPattern, ...]:
 
 
 def _log_rules(invocation: Invocation) -> Rules:
-    """Return the patterns, and how values are judged; a metric without a pattern is in no log."""
+    """Return the patterns of values in logs, and the rules by which these values are judged."""
     table, (known, _) = _log_patterns(invocation), _configured_facts(invocation)
     return table, {name: known[name] for name in directions(table)}
 
@@ -193,7 +193,7 @@ def _log_rules(invocation: Invocation) -> Rules:
 def _configured_facts(
     invocation: Invocation,
 ) -> tuple[Mapping[str, Direction], Mapping[str, float]]:
-    """Return the better directions of metrics, and the price of a minute by pool."""
+    """Return the better direction of each metric, and the price of a minute in each pool."""
     if not _has_configuration(invocation):
         return directions(), {}
     # Imported here: a folder without configuration does not need pydantic (0.1 s).
@@ -224,14 +224,14 @@ def _history(invocation: Invocation, location: str) -> History | None:
 
 
 def _configured_history(invocation: Invocation) -> History | None:
-    """Return the configured history; an unreadable one gives a note, as no option names it."""
+    """Return the configured history; print a note and return None if it cannot be read."""
     if not (_has_configuration(invocation) or invocation.environ.get(STORE_VARIABLE)):
         return None
     from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 
     config = invocation.config()
     if not config.model_fields_set and not (invocation.folder / CONFIGURED[0]).exists():
-        return None  # a pyproject.toml without a section of ciguard
+        return None  # pyproject.toml has no section of ciguard
     loaded = load_or_explain(
         config.history.store, invocation.folder, invocation.environ, WITHOUT_HISTORY
     )
@@ -306,10 +306,10 @@ def _compare_jobs(
     head: FoundRecords,
     arguments: tuple[str, str],
 ) -> JobsComparison:
-    """Compare runs without records.
+    """Compare the jobs of two runs without records.
 
     Raises:
-        InputError: only one of them has records: neither its tests nor its jobs can be compared.
+        InputError: only one run has records, so that neither tests nor jobs can be compared.
     """
     for recorded, side, argument in zip((base, head), ("BASE", "HEAD"), arguments, strict=True):
         if not recorded.has_only_jobs:
@@ -332,7 +332,7 @@ def _compare_run_logs(
     names: tuple[str, str],
     commits: Collection[str] = (),
 ) -> LogComparison | None:
-    """Compare the logs of the jobs; None, with a warning, if they are refused."""
+    """Compare the logs of two runs' jobs; warn and return None if GitHub refuses them."""
     pairs = pair_jobs(runs[0].jobs, runs[1].jobs, commits)
     try:
         return compare_run_logs(runs, names, pairs, _log_rules(invocation), lookup)
@@ -342,7 +342,7 @@ def _compare_run_logs(
 
 
 def _with_ending(job: Job, annotations: Mapping[str, tuple[str, ...]]) -> Job:
-    """Return the job with the reason of its cancellation, if an annotation names it."""
+    """Return the job with the reason of its cancellation, if an annotation names the reason."""
     match = first_match(annotations.get(job.name, ()))
     return replace(job, ending=match[0].ending) if match is not None else job
 
@@ -355,7 +355,11 @@ class _Resolver:
     def resolve(
         self, reference: Reference, argument: str, side: str, head: Run | None = None
     ) -> _Runs:
-        """Find the runs of an argument; `head` is the candidate when the base is searched."""
+        """Find the runs that an argument names.
+
+        Args:
+            head: the candidate, when its baseline is searched.
+        """
         where = f"{side}: {argument}"
         if isinstance(reference, PathReference):
             return _read(self.lookup.on_disk(reference), argument)
@@ -378,7 +382,7 @@ class _Resolver:
         return self._newest(branch, argument, where, head)
 
     def _run(self, reference: RunId, argument: str, where: str) -> _Runs:
-        # An address names the host of a run; a number is looked up in the history first.
+        # A run id is looked up in the history first; an address names the host that has the run.
         if self.history is not None and not reference.server:
             run = find_in_history(
                 self.history, reference, argument, where, strict=not self.lookup.can_query_github
@@ -407,7 +411,7 @@ def _read(recorded: FoundRecords, name: str) -> _Runs:
         InputError: no record or result file could be read.
     """
     damages = [damage for record in recorded.records for damage in record.damage]
-    # A leg that was killed at its start has a header, and counts as read.
+    # A record with a header counts as read: its job may have been killed at its start.
     usable = (
         record.results or (record.header and not recorded.from_result_files)
         for record in recorded.records
@@ -430,7 +434,7 @@ def _runs(recorded: FoundRecords, records: tuple[Record, ...], name: str) -> tup
 def _join_names(
     base: _Runs, head: _Runs, history: History | None, arguments: tuple[str, str]
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
-    """Return the runs; result files get test names of the other side and the history."""
+    """Return both sides' runs; units of result files get the names of the other side or history."""
     joined = []
     for side, other, name in ((base, head, arguments[0]), (head, base, arguments[1])):
         if not side.recorded.from_result_files:
@@ -466,10 +470,10 @@ def _context(
 
 
 def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
-    """Return the quarantined failures; none without a quarantine.toml in the folder."""
+    """Return the quarantined failures; none if the folder has no quarantine.toml."""
     if not (invocation.folder / QUARANTINE).is_file():
         return {}
-    # Imported here: the module reads the configuration of the base, with pydantic.
+    # Imported here: the module needs pydantic, which takes 0.1 s.
     from ciguard.guard.policy import context_of, quarantine_of  # noqa: PLC0415
 
     return quarantined(head, quarantine_of(context_of(invocation)).entries)

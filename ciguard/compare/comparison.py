@@ -54,11 +54,11 @@ NoteKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A fact about how a comparison was judged.
+    """A fact on how a comparison was judged.
 
     Attributes:
-        count, total: number of affected tests of all in both runs, or of confirmed suspects of
-            all; for `blocks_moved` numbers of blocks and shards.
+        count, total: number of affected tests among all in both runs, or of confirmed suspects
+            among all; for `blocks_moved`, number of blocks and shards.
         runs: number of runs of each commit in an experiment.
         detail: foreign text: an error, a commit.
     """
@@ -82,10 +82,10 @@ class Comparison:
 
     Attributes:
         base: the run with the outcomes before; None if there is no base.
-        incomplete_reasons: why the candidate is incomplete; empty if it is complete.
-        transitions: by kind, then key.
+        incomplete_reasons: reasons why the candidate is incomplete; empty if it is complete.
+        transitions: sorted by kind, then key.
         lost_units: units whose leg gave no result; they are in no transition.
-        unjudged_reason: why no number has a verdict; None if one has.
+        unjudged_reason: reason why no number has a verdict; None if any has one.
         log_failures, log_doubts, log_missing: failures, caveats and absences of the jobs' logs.
     """
 
@@ -133,7 +133,7 @@ class Comparison:
     def is_doubled(self) -> bool:
         """Return whether a sum of times has at least doubled.
 
-        False over too few baseline runs: then no number has a verdict.
+        False if there are too few baseline runs for a verdict on numbers.
         """
         return self.unjudged_reason is None and any(total.is_doubled for total in self.totals)
 
@@ -155,12 +155,12 @@ class Comparison:
 
     @property
     def suspects(self) -> tuple[CaseChange, ...]:
-        """The suspect losses, those of memory, the more certain measure, first."""
+        """The suspect losses; losses of memory, the more certain measure, come first."""
         return (*self.memory.of_tier("suspect"), *self.durations.of_tier("suspect"))
 
     @property
     def newly_failing(self) -> tuple[Transition, ...]:
-        """The failures of cases that the base has: a commit since it may be the culprit."""
+        """The failures of cases that the base has: a commit since then may be the culprit."""
         worse = (case for case in self.transitions if case.kind in WORSE_KINDS)
         return tuple(case for case in worse if case.before is not None)
 
@@ -176,13 +176,13 @@ class Comparison:
 
     @property
     def deaths_on_both(self) -> Counter[Ending]:
-        """Numbers of the cases that still run out of time or memory, by ending."""
+        """Numbers, by ending, of the cases that still run out of time or memory."""
         endings = [case.after.ending for case in self.of_kind("failing_on_both") if case.after]
         return Counter(ending for ending in endings if ending in DEATHS)
 
     @property
     def more_in_logs(self) -> tuple[FailCondition, ...]:
-        """The conditions with more texts in the candidate's logs; tests move, so of all jobs."""
+        """The conditions with more texts in the candidate's logs, over all jobs (tests move)."""
         more: Counter[Ending | None] = Counter()
         for count in self.log_failures:
             more[count.ending] += 0 if count.weak else count.after - count.before
@@ -191,7 +191,7 @@ class Comparison:
 
     @property
     def conditions_met(self) -> Mapping[FailCondition, bool]:
-        """By condition of `--fail-on`, whether a finding meets it."""
+        """For each condition of `--fail-on`, whether a finding meets it."""
         leaked = any(leak.tier == "confirmed" for leak in self.leaks)
         met: dict[FailCondition, bool] = {
             "memory": bool(self.memory.of_tier("confirmed")) or leaked,
@@ -221,7 +221,7 @@ class Comparison:
         return tuple(case for case in self.transitions if case.kind == kind)
 
 
-# The three kinds of a comparison: of runs with records, of their jobs alone, of text logs.
+# The kinds of a comparison: runs with records, only jobs of runs, text logs.
 AnyComparison = Comparison | JobsComparison | LogComparison
 
 
@@ -230,7 +230,7 @@ def with_state(comparison: Comparison) -> Comparison:
 
 
 def state_of(comparison: Comparison) -> State:
-    """Return the state of a comparison: the first of these rules that applies."""
+    """Return the state of a comparison by the first rule that applies."""
     transitions, speed = comparison.transitions, comparison.suite_speed.verdict
     kinds = {case.kind for case in transitions}
     sizes = {comparison.memory.verdict, comparison.gpu_memory.verdict}
@@ -242,8 +242,8 @@ def state_of(comparison: Comparison) -> State:
     metrics = comparison.metrics.verdicts
     worse |= speed == "slower" or "confirmed" in tiers or bool({"worse", "mixed"} & metrics.keys())
     worse |= bool(comparison.metrics.violations or comparison.more_in_logs)
-    # Removed tests take their failures, time and memory with them: that is no gain. Nor is a value
-    # that a compiler or allocator no longer prints.
+    # If tests are removed, fewer failures, less time and less memory are no gain. A value that a
+    # compiler or allocator no longer prints is no gain either.
     is_partial = has_missing_tests(transitions) or bool(comparison.metrics.missing_exact)
     better = "fixed" in kinds or "improved" in words or speed == "faster"
     better |= any(
@@ -256,7 +256,7 @@ def state_of(comparison: Comparison) -> State:
     is_suspect = "suspects" in sizes or speed == "maybe slower" or "suspect" in tiers
     if is_suspect or comparison.is_doubled:
         return "suspect"
-    # A job or test that did not run to its end proves nothing, not even equality.
+    # A job or test that did not run to its end does not prove even equality.
     if any(job.after in STOPPED for job in comparison.jobs) or comparison.deaths_on_both:
         return "inconclusive"
     if better:
@@ -264,7 +264,7 @@ def state_of(comparison: Comparison) -> State:
     is_changed = bool(kinds & {"newly_skipped", "newly_xfailed"}) or "changed" in metrics
     if is_partial or is_changed or comparison.base is None:
         return "inconclusive"
-    # Nearly every run has duration suspects by chance: alone, they are no difference.
+    # Nearly every run has duration suspects by chance, so that they alone are no difference.
     return "same" if words & {"no significant difference", "suspects"} else "inconclusive"
 
 

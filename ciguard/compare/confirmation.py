@@ -36,7 +36,7 @@ class Confirmation:
         tiers: by case and measure, the tier of each judged suspect.
         runs: number of runs of each commit.
         head: the judged commit.
-        failure: why no suspect was judged, else "".
+        failure: why no suspect was judged, otherwise "".
     """
 
     tiers: Mapping[tuple[CaseKey, str], Tier]

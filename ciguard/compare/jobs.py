@@ -68,8 +68,8 @@ class JobChange:
     Attributes:
         before, after: conclusion, or status of a job that has not ended; None if the run has no
             such job.
-        transition: None for a pair of conclusions without a name.
-        ending: why a job of the candidate was cancelled, if GitHub names the reason.
+        transition: None if the pair of conclusions has no name.
+        ending: reason why a job of the candidate was cancelled, if GitHub gives it.
     """
 
     name: str
@@ -88,11 +88,7 @@ class JobChange:
 
 
 def with_job_endings(run: Run, jobs: Sequence[Job]) -> Run:
-    """Return a run of result files with the endings of GitHub's jobs, which no result file has.
-
-    Args:
-        jobs: those of the run; the name of a leg's job ends with the shard.
-    """
+    """Return a run of result files with the endings of its jobs, whose names end with the shard."""
     stopped = [job for _, job in last_jobs(jobs) if job.conclusion in STOPPED]
 
     def with_ending(leg: RunLeg) -> RunLeg:

@@ -1,8 +1,8 @@
-"""Leaks: memory of a process that grows from test to test, a little with each. Pure.
+"""Leaks: memory of a process that grows a little with each of its tests. Pure.
 
-A test that loads a large module retains much memory once, which is no leak. So the tenth of the
-tests that retains most is left out; the sum of the others must be large, and exceed the sum of the
-same tests in the baseline.
+A test that loads a large module retains much memory once, which is no leak. The tenth of the tests
+that retains most is therefore ignored. The sum of the others must be large, and must exceed the sum
+of the same tests in the baseline.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Leak:
 
     Attributes:
         growth_bytes: memory that all of its tests retained.
-        trimmed_growth_bytes: that of the tests in both runs, without the tenth that retains most.
-        before_bytes: that of the same tests in the baseline; None if it has too few of them.
+        trimmed_growth_bytes: memory that the tests in both runs retained, without the tenth that
+            retains most.
+        before_bytes: memory that the same tests retained in the baseline; None if it has too few.
     """
 
     shard: str
@@ -71,7 +72,7 @@ def find_leaks(
 def _suspected_shards(previous: Run, run: Run, before: Floats, number: Integers) -> frozenset[str]:
     """Return the shards of an earlier run with a leak against the same baseline.
 
-    Growth alone confirms no leak: a suite may retain much memory in each run.
+    Growth alone confirms no leak, because a suite may retain much memory in each run.
     """
     index = index_in(previous, run)
     shared = index >= 0
@@ -101,7 +102,7 @@ def _judge_processes(
         if steady < MIN_BYTES:
             continue
         known = rows[~np.isnan(before[rows])]
-        # The same tests on both sides, if they are most of them.
+        # The same tests are compared, if most tests are in the baseline.
         usual = _trimmed_sum(before[known]) if 2 * len(known) >= len(rows) else None
         now = steady if usual is None else _trimmed_sum(retained[known])
         if usual is not None and (now - usual < MIN_BYTES or now < MIN_RATIO * usual):
@@ -123,5 +124,5 @@ def _judge_processes(
 
 
 def _trimmed_sum(retained: Floats) -> float:
-    """Sum what the tests retain, without the tenth of them that retains most."""
+    """Sum the memory that the tests retain, without the tenth that retains most."""
     return float(np.sort(retained)[: len(retained) - int(TRIM * len(retained))].sum())

@@ -1,4 +1,4 @@
-"""The legs of two runs side by side: endings, times, memory, totals, and missing results. Pure.
+"""The legs of two runs side by side: how they ended, times, memory and totals. Pure.
 
 A leg is one execution of a shard by a job. A leg without a record, or one that did not end by
 itself, makes the run incomplete, and its units may have no result.
@@ -27,8 +27,8 @@ from ciguard.model.jobs import Job, billed_minutes, price_usd
 from ciguard.model.machine_use import NOT_MEASURED, SWAPPED_BYTES, MachineUse
 from ciguard.model.record import largest_by_gpu
 
-# Share of the cases of two runs that the leg of the same name ran in both: a change adds or removes
-# a few tests, and another plan for even two shards moves half of them.
+# Least share of the cases of two runs that the leg of the same name ran in both. A change adds or
+# removes a few tests, but another plan for only two shards moves half of them.
 MIN_OVERLAP: Final = 0.9
 _ABSENT: Final = RunLeg()
 MIN_SUM_S: Final = 0.5  # a shorter sum depends more on the machine's caches than on the tests
@@ -42,10 +42,10 @@ IncompleteKind = Literal["ended", "no_record", "no_result"]
 
 @dataclass(frozen=True, slots=True)
 class LegChange:
-    """A leg in both runs, or in one: then the values of the other are None.
+    """A leg in both runs, or in one; the values of the other run are then None.
 
-    `memory_bytes` is that of the runner; the machines are without the units that ran. `speed` of a
-    runner: 1.3 took 30 % longer than usual for the same tests.
+    `memory_bytes`: memory of the runner.
+    `speed`: speed of the runner; with 1.3 the same tests took 30 % longer than usual.
     """
 
     shard: str
@@ -65,9 +65,10 @@ class LegChange:
 class Total:
     """A total of a run, uncorrected: slowest leg, sum of legs, a largest size, or sum of tests.
 
-    `device` is that of GPU memory. `tier`: that of memory of a GPU and swap that grew, or None.
-    `before` is the median of `n` complete baseline runs; `after` is None for an incomplete run.
-    `tests_s` is the sum of `n` tests that passed in the base and the candidate.
+    `device`: the GPU, for GPU memory.
+    `tier`: certainty that GPU memory or swap grew, or None.
+    `before`: median of `n` complete baseline runs; `after` is None for an incomplete run. `tests_s`
+        is the sum of `n` tests that passed in the base and the candidate.
     """
 
     name: TotalName
@@ -85,11 +86,7 @@ class Total:
 
 
 def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegChange, ...]:
-    """Return the legs of both runs side by side, by name.
-
-    Args:
-        speed: that of each leg of the candidate; NaN is unknown.
-    """
+    """Return the legs of both runs by name; `speed` of the candidate's legs is NaN if unknown."""
     before = {leg.name: leg for leg in base.legs} if base is not None else {}
     after = {leg.name: leg for leg in candidate.legs}
     speeds = dict(zip((leg.name for leg in candidate.legs), speed.tolist(), strict=True))
@@ -124,9 +121,9 @@ def totals(
     complete: bool,
     previous: Run | None = None,
 ) -> tuple[Total, ...]:
-    """Return the totals of the candidate and the baseline, of complete runs only.
+    """Return the totals of the candidate and of the baseline, only of complete runs.
 
-    A slow runner is in the totals; the judged numbers of tests are corrected for its speed.
+    Totals contain the slowness of a runner, for which the numbers of tests are corrected.
 
     Args:
         used: positions of the used runs in the history.
@@ -174,9 +171,10 @@ def _total_of_tests(base: Run, candidate: Run) -> Total | None:
 
 
 def _measures(legs: Sequence[RunLeg]) -> dict[tuple[TotalName, str], float]:
-    """Return the totals of a complete run: times only if each leg has one.
+    """Return the totals of a complete run; times only if each leg has a time.
 
-    Keys are the name and, of GPUs, the rank by memory: a runner may give a test any of its devices.
+    Keys are the name and, for GPUs, the rank by memory: a runner may give a test any of its
+    devices.
     """
     totals: dict[tuple[TotalName, str], float] = {}
     walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
@@ -215,8 +213,8 @@ class IncompleteReason:
     Attributes:
         kind: shards that ended early or whose record is damaged ("ended"), shards without a record,
             or planned units of complete shards without a result.
-        shards: names; "" for a run of result files.
-        ending: that of these shards; "completed" if the record is damaged.
+        shards: names of the shards; "" for a run of result files.
+        ending: ending of these shards; "completed" if the record is damaged.
         units: number of units without a result.
     """
 
@@ -233,7 +231,7 @@ class LostUnits:
     Attributes:
         shards: the shard of the units; if it is unknown, all shards with incomplete results.
         certain: the shard of the units is known. If not, the units are those of the base without a
-            result, and may also have been removed.
+            result, which may also have been removed.
     """
 
     shards: tuple[str, ...]
@@ -302,8 +300,8 @@ def lost_units(
 ) -> tuple[LostUnits, ...]:
     """Find the units without a result because their leg did not complete.
 
-    Without a plan, the units of the base that the candidate lacks may have been lost or removed:
-    `LostUnits.certain` is then False.
+    Without a plan, units that only the base has may have been lost or removed: `LostUnits.certain`
+    is then False.
 
     Args:
         found_elsewhere: cases of the base that the candidate has under another name.
@@ -350,7 +348,7 @@ class Cost:
 def cost(run: Run | None, jobs: Sequence[Job], prices: Mapping[str, float]) -> Cost | None:
     """Return the billed minutes of each job in each attempt in which it ran, and the price.
 
-    Without GitHub's jobs only the legs count, from their own start on: less than is billed.
+    Without GitHub's jobs, only the times of legs count, which are shorter than billed times.
 
     Args:
         prices: USD a minute, by pool; legs of other pools have no price.

@@ -34,7 +34,7 @@ MAX_NEAREST: Final = 100_000  # pairs of identities of one name that are compare
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """A field of the key that differs; None if it is absent."""
+    """A field of the key that differs; None if a log does not have the field."""
 
     name: str
     before: str | None
@@ -47,8 +47,8 @@ class ValuePair:
     """Two values side by side.
 
     Attributes:
-        ordinal: among values of equal identity, from 1, the smallest.
-        differing: why there is no verdict; () for equal identities.
+        ordinal: position among values of equal identity, from 1, the smallest.
+        differing: differences of the keys, for which there is no verdict; () for equal identities.
     """
 
     before: LogValue
@@ -58,19 +58,19 @@ class ValuePair:
 
     @property
     def difference(self) -> float:
-        """After minus before; 0 if smaller than the last printed digit."""
+        """The change of the value; 0 if it is smaller than the last printed digit."""
         resolution = max(self.before.resolution, self.after.resolution)
         return distinct(self.after.value - self.before.value, resolution)
 
     @property
     def ratio(self) -> float | None:
-        """The difference over the value before; None if that is 0."""
+        """The relative change; None if the value before is 0."""
         return self.difference / self.before.value if self.before.value else None
 
 
 @dataclass(frozen=True, slots=True)
 class CountChange:
-    """Values of equal identity of which one log has more, so that they cannot be paired."""
+    """Values of equal identity that cannot be paired, because one log has more of them."""
 
     example: LogValue
     before: int
@@ -338,11 +338,11 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True)
 class WarningChange:
-    """A warning, a text with a better direction, that one of the logs has more often.
+    """A warning (a text with a better direction) whose number differs between the logs.
 
     Attributes:
-        verdict: better, worse, or "not judged" if the candidate may have ended before the last, or
-            has no value of its kernel.
+        verdict: better, worse, or "not judged" if the candidate may have ended before the last
+            warning, or has no value of its kernel.
     """
 
     change: CountChange
@@ -354,8 +354,8 @@ class FailureCount:
     """The counts of a failure in both logs.
 
     Attributes:
-        example: the first of the candidate, else of the base.
-        earlier: that of the base if the counts are equal, and its amount differs.
+        example: the first failure of the candidate, or of the base if the candidate has none.
+        earlier: the failure of the base, if the counts are equal and its amount differs.
         ending: ending of the process that printed the failure; None if unknown.
         weak: inconclusive, as the text alone proves no failure.
     """
@@ -373,11 +373,11 @@ class LogComparison:
     """The comparison of two logs.
 
     Attributes:
-        doubts: caveats: why the state is unknown, or would be better without them.
+        doubts: caveats: reasons why the state is unknown, or not better.
         pairs: values of equal identity, in the order of the base's log.
         pairing: the values without a verdict.
-        failures: those with a difference first.
-        warnings: those whose number differs.
+        failures: failures, those with different counts first.
+        warnings: warnings whose number differs.
         missing: jobs and steps of the base without a log of the candidate.
         violations: metrics of the candidate beyond an absolute bound.
         series: values of one identity over each log.

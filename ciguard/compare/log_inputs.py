@@ -223,7 +223,7 @@ def _archived(path: Path) -> dict[str, Place]:
 
 
 def _files_of(path: Path) -> list[str]:
-    """Return the names of an archive's files and of those in its folders; else none."""
+    """Return the names of an archive's files and of those in its folders; otherwise none."""
     try:
         if local.is_directory(path):
             files = [*path.glob("*.txt"), *path.glob("*/*.txt")]

@@ -1,11 +1,12 @@
-"""Changes of wall times and peak deltas of tests against the baseline, with their tier. Pure.
+"""Changes of wall times and peak memory of tests against the baseline, and their certainty. Pure.
 
-Among thousands of tests rare accidents happen every day: no rule over one run has both fewer than
-one false alarm per pull request and any power. So one run gives suspects, and a change that a
-second run of the same commit repeats is confirmed. A run is never compared with itself.
+Among thousands of tests rare accidents happen every day. So no rule over one run has both fewer
+than one false alarm per pull request and enough power. One run therefore gives suspects, and a
+change that a second run of the same commit repeats is confirmed. A run is never compared with
+itself.
 
-Wall times are divided by the speed of their runner. A peak delta is the memory that a test adds: it
-depends neither on the order of tests, as the absolute peak does, nor on the runner. But it has
+Wall times are divided by the speed of their runner. A peak delta is the memory that a test adds.
+Unlike the absolute peak, it does not depend on the order of tests, nor on the runner. But it has
 modes, so a change must exceed both the median and the extreme of the baseline.
 """
 
@@ -39,7 +40,7 @@ from ciguard.history.file import BOUNDS, CODE
 from ciguard.history.query import COMPLETED, STEADY_S
 from ciguard.model import CaseKey, UnitKey
 
-MAX_SUSPECTS: Final = 40  # the largest; a longer list is not read
+MAX_SUSPECTS: Final = 40  # the largest suspects, because a longer list is not read
 
 Measure = Literal["wall_s", "peak_delta_bytes", "gpu_peak_bytes"]
 
@@ -77,8 +78,8 @@ class CaseChange:
         n: number of baseline values.
         z: change divided by its standard error; None if the change was not judged.
         low, high: 95 % interval of `ratio`; None if the change was not judged, or has no `ratio`.
-        is_bound: `before` and `after` are the nearer bounds of disjoint intervals: the real change
-            is at least as large.
+        is_bound: `before` and `after` are the nearer bounds of disjoint intervals, so that the real
+            change is at least as large.
         is_large: the wall time is at least 3 times as long and 1 s longer. Such a change is
             reported even if it is not confirmed.
         measured: uncorrected wall time in seconds; None for memory.
@@ -103,9 +104,9 @@ class CaseChange:
 
     @property
     def is_listed(self) -> bool:
-        """Return whether a comment lists the change: of durations only confirmed or large ones.
+        """Return whether a comment lists the change: for durations only if confirmed or large.
 
-        Most others in a single run are noise: a comment only counts them, a page has them all.
+        Most other durations are noise in a single run: a comment counts them, and a page lists all.
         """
         return self.measure != "wall_s" or self.tier == "confirmed" or self.is_large
 
@@ -117,11 +118,12 @@ class MeasureVerdict:
     Attributes:
         judged_tests: number of cases with at least 3 baseline values.
         n: median number of baseline values of a case.
-        losses, gains: largest first; of durations the 40 largest suspects, `suspects` counts all.
+        losses, gains: largest first. For durations, `losses` has at most 40 suspects; `suspects` is
+            the number of all.
         measured_otherwise: number of cases whose baseline memory was measured in another way.
-        paid_once: number of cases that are not judged because they have, or other tests have in the
-            baseline, what a process pays once.
-        noise_ratio: residual noise of this run over that of the baseline; None if unknown.
+        paid_once: number of cases that are not judged, because their values include costs that
+            occur once in a process, here or in the baseline.
+        noise_ratio: residual noise of this run divided by that of the baseline; None if unknown.
     """
 
     measure: Measure
@@ -158,7 +160,7 @@ class Effects:
         difference, error: change of log(value + `offset`), and its standard error.
         extremes: (cases, values) baseline values that a change must exceed as well as the median;
             NaN is no condition.
-        is_bound: cases with a change between the nearer bounds of intervals.
+        is_bound: cases whose change is that between the nearer bounds of intervals.
     """
 
     before: Floats
@@ -178,11 +180,7 @@ class Effects:
     def exceeds_thresholds(
         self, floor: Thresholds, sign: int, reference: Floats | None = None
     ) -> Flags:
-        """Select changes by the floor's amounts for the worse (sign 1) or the better (-1).
-
-        Args:
-            reference: the value before; None for the median.
-        """
+        """Select changes from `reference` (default: the median), worse (sign 1) or better (-1)."""
         before = self.before if reference is None else reference
         amount = sign * (self.after - before)
         moved: Flags = (amount >= floor.amount) & (amount >= floor.ratio * before)
@@ -190,13 +188,13 @@ class Effects:
 
     @property
     def is_apart(self) -> Flags:
-        """Select values, and bounds that are far apart."""
+        """Select all values, but bounds only if they are far apart."""
         apart: Flags = ~self.is_bound | (np.abs(self.after - self.before) >= MIN_BOUND_BYTES)
         return apart
 
     def is_significant(self, floor: Thresholds, sign: int) -> Flags:
         """Select the changes that noise does not explain."""
-        # Disjoint intervals are a change, however far their values vary.
+        # Disjoint intervals are a change, even if their values vary much.
         is_sure = np.where(self.is_bound, self.is_apart, sign * self.z > floor.z)
         extreme = (np.fmax if sign > 0 else np.fmin).reduce(self.extremes, axis=1)
         is_beyond = np.isnan(extreme) | self.exceeds_thresholds(floor, sign, extreme)
@@ -221,10 +219,10 @@ class CaseInput:
 
     Attributes:
         numbers: the effects in this run.
-        previous_effects: those in an earlier run of the same change; None without one.
+        previous_effects: the effects in an earlier run of the same change; None without a run.
         suspect, confirmed: thresholds of a change in this run, and in both runs.
         large: losses that are listed even if they may be noise; None for none.
-        measured: uncorrected value of a loss that is large only uncorrected; else NaN.
+        measured: uncorrected value of a loss that is large only if uncorrected; otherwise NaN.
         unjudged: by sign of the change, cases that are not judged.
     """
 
@@ -258,14 +256,15 @@ class CaseInput:
             judged = ~self.unjudged[sign]
             suspect, confirmed = suspect & judged, confirmed & judged
         moved = (numbers.exceeds_thresholds(self.suspect, sign) & numbers.is_apart) | large
-        # Without a verdict, only what may need an answer is listed.
+        # Without a verdict, only losses are listed, because they may need an answer.
         unjudged = moved & (numbers.n < MIN_BASELINE_RUNS) & (sign > 0)
         return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": unjudged}
 
     def case_counts(self, sign: int) -> dict[Tier, Integers]:
-        """Return by tier how many changed cases each case stands for; 0 if another one does.
+        """Return by tier the number of changed cases that each case represents.
 
-        The bounds of all cases of a unit begin with it: the first changed case stands for them.
+        All cases of a unit have the unit's bounds: the first changed case represents the others,
+        which have 0.
         """
         tiers = self.tiers(sign)
         counts = {tier: flags.astype(np.int64) for tier, flags in tiers.items()}
@@ -327,11 +326,7 @@ class CaseInput:
 
 
 def classify(worse: CaseInput, better: CaseInput | None = None) -> MeasureVerdict:
-    """Return the verdict on a measure, with the changes in both directions.
-
-    Args:
-        better: the inputs for gains, if they differ.
-    """
+    """Return the verdict on a measure in both directions; `better` has other inputs for gains."""
     numbers = worse.numbers
     measured = ~np.isnan(numbers.after) & ~np.isnan(numbers.before)
     judged_tests = int((measured & (numbers.n >= MIN_BASELINE_RUNS)).sum())
@@ -358,7 +353,7 @@ def classify_measure(
 
     Args:
         measured: number of cases with a value and a baseline.
-        judged_tests: number of those with enough baseline values for a verdict.
+        judged_tests: number of these cases with enough baseline values for a verdict.
     """
     if not measured:
         return "not measured"
@@ -377,17 +372,17 @@ def classify_measure(
 
 SUSPECT_DURATION: Final = Thresholds(z=2.0, ratio=0.05, amount=0.050)
 CONFIRMED_DURATION: Final = Thresholds(z=3.0, ratio=0.10, amount=0.100)
-# Listed even if it may be chance: a test that takes three times as long is news at once.
+# A test that takes three times as long is listed at once, even if this may be chance.
 LARGE_DURATION: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
 NOISY: Final = 1.5  # times the noise of the baseline: a noisier run has no verdict
-DURATION_RESOLUTION: Final = 0.001  # of a value: timers of tests are no finer
+DURATION_RESOLUTION: Final = 0.001  # of a value, because timers of tests are not more precise
 MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
-# Between bounds: a unit's start may hold what the one before it added in the last 40 ms.
+# Between bounds: memory at a unit's start may include the last 40 ms of the unit before.
 MIN_BOUND_BYTES: Final = 16 * MIB
-# A short child process is in a sample by chance: a smaller one seldom seen before is no loss.
+# Samples see a short child process by chance, so that a smaller one is no loss if rarely seen.
 MIN_NEW_CHILD_BYTES: Final = 64 * MIB
 MIN_JUMP_BYTES: Final = MIB
-SELDOM: Final = 5  # a test that jumps in more than a fifth of its values has two modes
+SELDOM: Final = 5  # a test that jumps in more than 1 of 5 values has two modes
 
 
 def judge_durations(
@@ -404,13 +399,13 @@ def judge_durations(
         previous_effects: `confirmable_logs` of an earlier run of the same change.
     """
     number = count_values(baseline.log_wall)
-    # Times under 50 ms in both are not judged: they depend on timers and caches.
+    # Times under 50 ms in both runs are not judged, because they depend on timers and caches.
     comparable = (baseline.steady | (speeds.log_wall >= np.log(STEADY_S))) & ~np.isnan(
         speeds.log_wall
     )
     ratio = speeds.noise_ratio(baseline)
     scale = np.maximum(moderated_scale(baseline.log_wall, baseline.reference), DURATION_RESOLUTION)
-    # If few tests tell the speed, also the slowest uncorrected baseline value must be exceeded.
+    # If few tests give the speed, the slowest uncorrected baseline value must be exceeded, too.
     extremes = np.exp(np.where(speeds.low_confidence[:, None], baseline.log_wall, np.nan))
     no_bounds = np.zeros_like(comparable)
 
@@ -421,21 +416,21 @@ def judge_durations(
         change = logs - baseline.reference
         return Effects(before, np.exp(logs), change, error, number, extremes, no_bounds)
 
-    # Without a known speed nothing is confirmed: the whole runner may have been slow.
+    # If the speed is unknown, no change is confirmed, because the whole runner may have been slow.
     sure = speeds.has_speed | speeds.low_confidence
     repeated = None
     if previous_effects is not None:
         repeated = numbers(np.where(sure, previous_effects, np.nan))
     effects = numbers(speeds.log_wall)
     large = effects.exceeds_thresholds(LARGE_DURATION, 1)
-    # A cache that is cold once in a process may take long, too.
+    # A test that fills a cache once in a process may take three times as long as well.
     usual = np.exp(baseline.reference)
     excess = np.exp(baseline.log_wall) - usual[:, None]
     jumps = excess >= np.fmax(LARGE_DURATION.amount, LARGE_DURATION.ratio * usual)[:, None]
     reordered, after_death = _in_other_order(run, table, number)
     enough = _largest_jump(excess, jumps, number) + LARGE_DURATION.amount
     judged = ~after_death & (~reordered | (effects.after - effects.before >= enough))
-    # Uncorrected as well: a leg whose tests all take three times as long looks like a slow runner.
+    # Uncorrected times count, too: if all tests take three times as long, the runner looks slow.
     measured = replace(effects, after=np.where(comparable, run.wall_s, np.nan)).exceeds_thresholds(
         LARGE_DURATION, 1
     )
@@ -465,7 +460,7 @@ def _too_noisy(inputs: CaseInput) -> MeasureVerdict:
 
 
 def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Floats:
-    """Return the logarithms that can confirm; NaN at an unknown speed or in a noisy run."""
+    """Return the logarithms that can confirm; NaN if the speed is unknown or the run is noisy."""
     ratio = speeds.noise_ratio(baseline)
     noisy = ratio is not None and ratio > NOISY
     return np.where(
@@ -478,8 +473,8 @@ def judge_memory(
 ) -> MeasureVerdict:
     """Compare a run's peak deltas with the baseline.
 
-    A peak between bounds is compared by the nearer bounds: its lower one with the largest upper one
-    of the baseline for a loss, and the reverse for a gain.
+    A peak between bounds is compared by the nearer bounds: for a loss, its lower bound with the
+    largest upper bound of the baseline, and the reverse for a gain.
 
     Args:
         comparable: cases that passed in this run.
@@ -521,7 +516,7 @@ def judge_memory(
 def judge_gpu_memory(
     run: Run, comparable: Flags, table: BaselineMatrix, previous: Mapping[str, Floats] | None = None
 ) -> MeasureVerdict:
-    """Compare the peaks of a GPU's allocator with the baseline, as `judge_memory` does."""
+    """Compare the peaks of the GPU allocator with the baseline, as `judge_memory` does."""
     name, past = NO_GPU_MEMORY.measure, table.gpu_peak_bytes
     if past is None:
         return NO_GPU_MEMORY
@@ -533,7 +528,7 @@ def judge_gpu_memory(
 
 
 def memory_tier(past: Sequence[float], after: float, previous: float | None) -> Tier | None:
-    """Return the tier of growth of a run's own memory, by the rule for tests; None without growth.
+    """Return the tier of a growth of a run's own memory, by the rule for tests; None for no growth.
 
     Args:
         past: values of baseline runs.
@@ -554,11 +549,11 @@ def memory_tier(past: Sequence[float], after: float, previous: float | None) -> 
 def _in_other_order(run: Run, table: BaselineMatrix, number: Integers) -> tuple[Flags, Flags]:
     """Select the cases in legs of another order, and in processes after a death.
 
-    The order of a leg differs if a test began one of its processes that seldom did so in the
-    baseline: where it differs, other tests pay what a process pays once.
+    The order of a leg differs if one of its processes began with a test that rarely did so in the
+    baseline. In another order, other tests have the costs that occur once in a process.
 
     Args:
-        number: of baseline values by case.
+        number: number of baseline values by case.
     """
     standing = standings(run)
     begins = (standing > 0) & (standing != CODE["standing"]["later"])
@@ -570,18 +565,19 @@ def _in_other_order(run: Run, table: BaselineMatrix, number: Integers) -> tuple[
 
 
 def _largest_jump(excess: Floats, jumps: Flags, number: Integers) -> float:
-    """Return the largest excess over the median in the baseline of the tests that seldom jump."""
+    """Return the largest excess over the median in the baseline, among tests that rarely jump."""
     seldom = jumps & (jumps.sum(axis=1) <= np.maximum(1, number // SELDOM))[:, None]
     return float(np.nanmax(excess[seldom], initial=0.0))
 
 
 def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
-    """Select the losses of memory that a process may pay once, or that may be chance.
+    """Select the memory losses that may be costs which occur once in a process, or chance.
 
-    In another order a loss is a test's own only if it exceeds the largest jump in the baseline, as
-    a whole or in the part that the test did not retain: imports and caches stay. After a death it
-    must exceed all that the tests of its shard retained in one run as well: the new process pays
-    that again. A small child process that samples seldom saw before is no loss.
+    In another order, a loss belongs to the test only if it exceeds the largest jump in the
+    baseline, as a whole or in the part that the test did not retain (imports and caches stay).
+    After a death the loss must also exceed all memory that the tests of its shard retained in one
+    run, because the new process needs it again. A small child process that samples rarely saw
+    before is no loss.
     """
     run, numbers, floor = inputs.run, inputs.numbers, inputs.suspect
     reordered, after_death = _in_other_order(run, table, numbers.n)
@@ -610,17 +606,17 @@ def _paid_once(inputs: CaseInput, table: BaselineMatrix) -> Flags:
 
 
 def _past_memory(table: BaselineMatrix, is_bound: Flags, sign: int) -> tuple[Floats, Floats]:
-    """Return the values of the baseline and the logarithm that is compared with each case's.
+    """Return the values of the baseline, and the logarithm that each case is compared with.
 
-    Of peaks between bounds, the values are the bounds that are nearer for a change of this sign.
+    For peaks between bounds, the values are the bounds that are nearer for a change of this sign.
     """
     past, reference = table.peak_delta_bytes, medians(_memory_logs(table.peak_delta_bytes))
     if table.peak_bounds is None:
         return past, reference
     farther, nearer = table.peak_bounds if sign > 0 else table.peak_bounds[::-1]
     extreme = np.fmax if sign > 0 else np.fmin
-    # Of a peak with only the farther bound, that one must be exceeded: it is beyond. If most are
-    # such, the peaks may be as large as this one.
+    # If a peak has only the farther bound, this bound must be exceeded, as the peak is beyond. If
+    # most peaks are such, they may be as large as this peak.
     known = extreme(nearer, farther)
     is_open = 2 * count_values(nearer) < count_values(known)
     nearer = np.where(is_open[:, None], np.nan, nearer)
@@ -639,7 +635,7 @@ def _memory_logs(sizes: Floats) -> Floats:
 def _memory_effects(
     past: Floats, reference: Floats, is_bound: Flags | None = None
 ) -> Callable[[Floats], Effects]:
-    """Return a function that gives the effects of values against the baseline."""
+    """Return a function from values to their effects against the baseline."""
     number = count_values(past)
     reference = np.where(number > 0, reference, np.nan)
     before = np.exp(reference) - OFFSET_BYTES

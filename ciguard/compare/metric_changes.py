@@ -1,14 +1,14 @@
 """The changes of metrics of a run against its base and past runs. Pure.
 
-Only values of equal name, unit and key are compared; the median represents several values of a run.
-An exact metric differs from the base or does not: several values of a run, whose tests may run in
-any shard, are compared smallest with smallest. Any other metric is judged by the past runs with as
-many values under the same conditions (`[metrics] conditions`), if there are enough of them. Of a
-text that is counted, the number is the value, 0 if a run has none, and exact if no such runs show
-its noise. A difference below the last digit that a log printed is none.
+Only values with equal name, unit and key are compared; the median represents several values of a
+run. An exact metric differs from the base or not: several values of a run, whose tests may run in
+any shard, are compared in ascending order. Any other metric is judged by past runs with as many
+values under the same conditions (`[metrics] conditions`), if there are enough. For a text that is
+counted, the value is its number, 0 if a run has none; it is exact if no such runs show its noise. A
+difference below the last digit that a log printed is no difference.
 
-Printed metrics without an equal key are shown with the most similar one, without a verdict: people
-pair such values by hand, and wrongly, as two compilation stages print the same words about
+Printed metrics without an equal key are shown beside the most similar one, without a verdict.
+People pair such values by hand, and wrongly: two compilation stages print the same words about
 different kernels.
 """
 
@@ -39,12 +39,12 @@ from ciguard.model import TIME_UNITS
 from ciguard.render.changes import amount_text, estimated_change, exact_change
 from ciguard.text import count_of, name_some, one_line
 
-Past = Mapping[MetricKey, Sequence[RunValue]]  # of the baseline's runs, oldest first
+Past = Mapping[MetricKey, Sequence[RunValue]]  # values of baseline runs, oldest first
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionChange:
-    """A variable with different values in the two runs; () if no leg had it set."""
+    """A variable with different values in the two runs; () if no leg had the variable."""
 
     name: str
     before: tuple[str, ...]
@@ -60,7 +60,7 @@ def condition_changes(before: Conditions, after: Conditions) -> tuple[ConditionC
     )
 
 
-MAX_PAIRS: Final = 20  # shown of a run
+MAX_PAIRS: Final = 20  # pairs that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Neighbours:
     """Pairs of similar values without a verdict.
 
     Attributes:
-        nearest: neither value has an equal in the other run.
-        refused: one of the values has an equal in the other run.
+        nearest: neither value has an equal value in the other run.
+        refused: one of the values has an equal value in the other run.
     """
 
     nearest: tuple[ValuePair, ...] = ()
@@ -102,7 +102,7 @@ class MetricChange:
 
     Attributes:
         after: median of `n_after` values.
-        before: median of the `n_before` values of the base; for a judged metric that is not exact,
+        before: median of the `n_before` values of the base. For a judged metric that is not exact,
             median over the medians of `runs` past runs with as many values.
         ratio: relative change; None if `before` is not above 0.
         low, high: 95 % interval of `ratio`.
@@ -148,8 +148,8 @@ class Metrics:
 
     Attributes:
         only_before, only_after: numbers of metrics that only one run has, without `counts`.
-        missing_exact: number of exact metrics with no or fewer values in the candidate.
-        other_conditions: number of past runs left out, as they had other conditions.
+        missing_exact: number of exact metrics with no values or fewer values in the candidate.
+        other_conditions: number of past runs that are not used, as their conditions differ.
         violations: metrics of the candidate beyond an absolute bound.
     """
 
@@ -179,7 +179,7 @@ class Metrics:
 
     @property
     def is_unjudged(self) -> bool:
-        """Return whether there are metrics, and no verdict on any."""
+        """Return whether there are metrics, but no metric has a verdict."""
         return bool(self.changes or self.counts or self.only_before) and not self.verdicts
 
 
@@ -189,12 +189,12 @@ NO_METRICS: Final = Metrics()
 def past_metrics(
     history: History | None, used: Sequence[int], bases: Sequence[Run], conditions: Conditions
 ) -> tuple[Past, frozenset[int]]:
-    """Return the metrics of the baseline's runs, and the ids of the runs under other conditions.
+    """Return the metrics of the baseline's runs, and the ids of runs with other conditions.
 
     Args:
         used: positions of the used runs in the history.
         bases: runs that are not in the history.
-        conditions: those of the candidate.
+        conditions: conditions of the candidate.
     """
     past: dict[MetricKey, list[RunValue]] = defaultdict(list)
     known: dict[int, Conditions] = {}
@@ -214,14 +214,14 @@ def past_metrics(
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A metric of the candidate with its values before.
+    """A metric of the candidate with its earlier values.
 
     Attributes:
-        values: those of the candidate.
-        before: those of the base, else of the newest past run; () if only the median is known.
-        median_before, n_before: median and number of the values before.
-        past: medians of the past runs alike with as many values as the candidate.
-        resolution: a smaller difference is none.
+        values: values of the candidate.
+        before: values of the base or of the newest past run; () if only the median is known.
+        median_before, n_before: median and number of the earlier values.
+        past: medians of past runs with equal conditions and as many values as the candidate.
+        resolution: a smaller difference is no difference.
     """
 
     key: MetricKey
@@ -248,7 +248,7 @@ class _Pair:
         return MetricCount(name, unit, dict(key), *numbers, is_exact=self.direction.exact)
 
     def change(self, effect: MetricEffect | None, *, is_real: bool = False) -> MetricChange:
-        """Return the change by past runs, without `effect` by the base; `is_real`: no noise."""
+        """Return the change by past runs, or by the base without `effect`; `is_real`: no noise."""
         name, unit, key = self.key
         n, after = len(self.values), median(self.values)
         before = self.median_before if self.n_before == n else self.past[-1]
@@ -294,12 +294,12 @@ def compare_metrics(
     directions: Mapping[str, Direction],
     unlike: Collection[int] = (),
 ) -> Metrics:
-    """Compare the metrics of both runs: worse ones first, then the largest change.
+    """Compare the metrics of both runs: worse metrics first, then the largest change.
 
     Args:
-        past: metrics of the baseline's runs; the base may lack some of them.
+        past: metrics of the baseline's runs; the base may not have all of them.
         directions: by name of a metric, the better direction.
-        unlike: ids of the past runs under other conditions: their noise judges nothing.
+        unlike: ids of past runs with other conditions, whose noise is not used.
 
     Returns:
         no change if no metric was known before; if the candidate has none, the number of them.
@@ -370,7 +370,7 @@ def direction_of(key: MetricKey, directions: Mapping[str, Direction]) -> Directi
 
 
 def _values_of_base(base: Run, past: Past) -> dict[MetricKey, tuple[float, ...] | RunValue]:
-    """Return the metrics of the base by its record, else by the history."""
+    """Return the metrics of the base by its record, otherwise by the history."""
     if base.metrics:
         return dict(base.metrics)
     return {key: one for key, values in past.items() for one in values if one.run_id == base.run_id}
@@ -417,7 +417,7 @@ def metric_text(metric: MetricChange | MetricCount) -> str:
 
 
 def metric_change_text(metric: MetricChange) -> str:
-    """Return "-1.41 % (-390 MiB)" of an exact metric, as of two logs; "+50 %" of any other."""
+    """Return "-1.41 % (-390 MiB)" for an exact metric, as of two logs; "+50 %" for any other."""
     if metric.is_exact and metric.verdict == "same":
         return "-"
     if not metric.is_exact:
@@ -462,7 +462,7 @@ def metric_verdict(metric: MetricChange | MetricCount) -> str:
 
 
 def verdicts_text(metrics: Metrics) -> str:
-    """Return "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" where none differs."""
+    """Return "1 worse, 2 changed (14 judged), 1 exact one is missing"; "" if none differs."""
     verdicts = metrics.verdicts
     parts = [f"{verdicts[word]:,} {word}" for word in DIFFERENT if verdicts[word]]
     judged = f"{', '.join(parts)} ({sum(verdicts.values()):,} judged)" if parts else ""

@@ -1,10 +1,10 @@
 """Series: the values of a metric over time within a process, and their trend. Pure.
 
-The memory of a process is a random walk, and a line fitted through such a walk has a slope beyond 3
-standard errors in 59 % of 4,000. So the steps between the means of ten blocks are judged: a series
-has a trend if their mean is more than 4.5 standard errors from 0. Measured
-(tests/compare/test_series.py): of random walks of 20 to 200 values less than 1 % get a trend, of
-independent noise none.
+The memory of a process is a random walk. A line fitted through such a walk has a slope beyond 3
+standard errors in 59 % of 4,000 walks. Therefore the steps between the means of ten blocks are
+judged: a series has a trend if their mean is more than 4.5 standard errors from 0. Measured in
+tests/compare/test_series.py, less than 1 % of random walks of 20 to 200 values get a trend, and no
+independent noise.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SeriesSummary:
 
 @dataclass(frozen=True, slots=True)
 class SeriesChange:
-    """The series of a metric in the candidate, and in the base if that has any."""
+    """The series of a metric in the candidate, and in the base if it has any."""
 
     after: SeriesSummary
     before: SeriesSummary | None
@@ -88,11 +88,7 @@ def measure_series(
     shard: str = "",
     process: int | None = None,
 ) -> Series:
-    """Describe a series.
-
-    Args:
-        values: at least two, in their order, of one process.
-    """
+    """Describe a series of at least two values, in their order, of one process."""
     column = np.asarray(values, np.float64)
     return Series(
         shard,

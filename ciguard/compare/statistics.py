@@ -1,10 +1,10 @@
 """Scales, significance tests and intervals of `compare` and `experiment`. Pure.
 
-The spread of one case over 3-20 runs is uncertain, so it is moderated: combined with the spread of
-cases of similar size, which counts as 4 more values (limma's idea, Smyth 2004, Statistical
-Applications in Genetics and Molecular Biology 3, with a fixed prior weight).
+The spread of one case over 3-20 runs is uncertain. It is therefore moderated: combined with the
+spread of cases of similar size, which counts as 4 more values (limma's idea, Smyth 2004,
+Statistical Applications in Genetics and Molecular Biology 3, with a fixed prior weight).
 
-The spread of a metric is not moderated: other metrics tell nothing about it. Its scale is the
+The spread of a metric is not moderated, because other metrics do not predict it. Its scale is the
 standard deviation of logarithms (of the values if one is not above 0). A difference in scales has
 the p-value of Student's t with `DEGREES` degrees of freedom for any number of runs, because noise
 has heavier tails than a normal distribution. A new value must also lie outside of all past values,
@@ -12,9 +12,9 @@ as it may belong to a mode that occurred before. docs/explanation/statistics.md 
 of `benchmarks/metric_calibration.py`.
 
 Over many metrics, the rate of false discoveries is controlled (Benjamini and Hochberg 1995, JRSS B
-57): of unchanged runs, at most `FALSE_ALARM_RATE` have one. Over the rows of an experiment, the
-chance of any false alarm is controlled (Holm 1979, Scand. J. Statistics 6), however the rows depend
-on each other.
+57): at most `FALSE_ALARM_RATE` of unchanged runs have one. Over the rows of an experiment, the
+chance of any false alarm is controlled (Holm 1979, Scand. J. Statistics 6), for any dependence of
+the rows.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from ciguard.history.query import medians as medians  # noqa: PLC0414  # for all
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-PRIOR: Final = 4  # values: weight of the pooled spread
+PRIOR: Final = 4  # weight of the pooled spread, in values
 BINS: Final = 12
 CASES_A_BIN: Final = 20  # with fewer, the spread of a bin is as uncertain as that of a case
 MAD_TO_SIGMA: Final = 1.4826
-MEDIAN_VARIANCE: Final = 1.57  # pi / 2: variance of a median over that of a mean
+MEDIAN_VARIANCE: Final = 1.57  # pi / 2: variance of a median divided by that of a mean
 CONVERGED: Final = 1e-15
 MIN_BASELINE_RUNS: Final = 3  # with fewer baseline values no number is judged
-# With fewer baseline values nothing is confirmed, and no metric is judged: with 6, a metric with
-# two modes alarms in 4 % of the runs, with 10 in 1 %.
+# With fewer baseline values no change is confirmed, and no metric is judged: a metric with two
+# modes raises an alarm in 4 % of the runs with 6 values, and in 1 % with 10.
 MIN_RUNS_TO_CONFIRM: Final = 10
 # "unjudged": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
 Tier = Literal["confirmed", "suspect", "not confirmed", "unjudged"]
@@ -54,7 +54,7 @@ RESOLUTION_BYTES: Final = MIB // 16  # 99 % of repeated measurements agree withi
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Thresholds that a change must exceed, all three."""
+    """Three thresholds, all of which a change must exceed."""
 
     z: float
     ratio: float
@@ -88,7 +88,7 @@ def moderated_scale(table: Floats, size: Floats) -> Floats:
         residuals = table - mean[:, None]
         own = np.nansum(residuals**2, axis=1) / np.maximum(number - 1, 1)
     # Residuals from the mean of their own row are too small by this factor. Residuals from a median
-    # are no alternative: one of each row would be 0.
+    # are no alternative, because one of each row would be 0.
     residuals *= np.sqrt(number / np.maximum(number - 1, 1))[:, None]
     pool = _pool(residuals, size, has_spread)
     degrees = np.maximum(number - 1, 0)
@@ -118,7 +118,7 @@ def _pool(residuals: Floats, size: Floats, has_scale: Flags) -> Floats:
 
 def prediction_error(scale: Floats, number: NDArray[np.int64]) -> Floats:
     """Return the standard error of a new value minus the median of `number` old values."""
-    # The median of one value is the value: at most twice the variance.
+    # The median of one value is the value itself, so that the variance is at most doubled.
     wider: Floats = np.sqrt(1 + np.minimum(1, MEDIAN_VARIANCE / np.maximum(number, 1)))
     return scale * wider
 
@@ -177,7 +177,7 @@ def _is_outside(values: Floats, before: float, value: float) -> bool:
 
 
 def benjamini_hochberg(chances: Sequence[float], rate: float = FALSE_ALARM_RATE) -> Flags:
-    """Select the significant changes; on average at most a `rate` of these is chance."""
+    """Select the significant changes; on average at most a share `rate` of them is chance."""
     p = np.array(chances, np.float64)
     ordered = np.sort(p)
     passing = ordered[ordered <= rate * np.arange(1, len(p) + 1) / max(1, len(p))]
@@ -186,7 +186,7 @@ def benjamini_hochberg(chances: Sequence[float], rate: float = FALSE_ALARM_RATE)
 
 
 def holm(chances: Sequence[float], level: float) -> Flags:
-    """Select the significant changes; `level` is the chance of any false alarm."""
+    """Select the significant changes; the chance of any false alarm is at most `level`."""
     p = np.array(chances, np.float64)
     ordered = np.sort(p)
     failing = ordered[ordered > level / np.arange(len(p), 0, -1)]
@@ -204,7 +204,7 @@ def student_p(t: float, degrees: float) -> float:
     a, x = degrees / 2, degrees / (degrees + square)
     if not square:
         return 1.0
-    # The continued fraction converges fast on one side of the mean only.
+    # The continued fraction converges fast only on one side of the mean.
     if x < (a + 1) / (a + 2.5):
         return _incomplete_beta(x, a, 0.5)
     return 1 - _incomplete_beta(square / (degrees + square), 0.5, a)
@@ -230,8 +230,8 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 @cache
 def student_975(degrees: int) -> float:
-    """Return Student's t at 97.5 % of >= 1 degrees of freedom, to 12 digits."""
-    low, high = 0.0, 13.0  # it is 12.7 of one degree of freedom
+    """Return the 97.5 % point of Student's t with >= 1 degrees of freedom, to 12 digits."""
+    low, high = 0.0, 13.0  # the point of one degree of freedom is 12.7
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if student_p(middle, degrees) > 1 - 0.95 else (low, middle)
     return high

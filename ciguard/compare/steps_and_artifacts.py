@@ -1,9 +1,9 @@
 """Durations of steps and sizes of artifacts of two runs side by side, without a verdict. Pure.
 
-Each run has one value; an item that one run lacks is missing, and not 0. Names are paired if they
-are equal or differ only in parts that each run has anew: a commit, a version, a date, a run number.
-Equal names come first: `python-3.11` and `python-3.12` of a matrix stay apart. If a name has more
-items in one run than in the other, none of them is paired.
+Each run has one value; an item that one run does not have is missing, and not 0. Names are paired
+if they are equal, or differ only in parts that are new in each run: a commit, a version, a date, a
+run number. Equal names are paired first, so that `python-3.11` and `python-3.12` of a matrix stay
+apart. If a name has more items in one run than in the other, none of them is paired.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 COMMIT: Final = "<commit>"
 _HEX: Final = re.compile(r"(?<![0-9A-Za-z])(?:git|g)?([0-9a-f]{7,40})(?![0-9A-Za-z])")
 _FULL_COMMIT: Final = 40
-# In this order: a version may look like a date. Commits are replaced before, by `_HEX`.
+# The order matters, as a version may look like a date. `_HEX` replaces commits before.
 _MARKS: Final = (
     (
         re.compile(
@@ -72,7 +72,7 @@ def normalize_name(name: str, own: Collection[str] = ()) -> str:
 
 
 def replace_commits(name: str, own: Collection[str], *, only_own: bool = True) -> str:
-    """Return a name without the full commits, and the shortened ones of `own` or of any text."""
+    """Return a name without full commits, and without shortened ones of `own` or of any text."""
 
     def without_commit(match: re.Match[str]) -> str:
         digits = match[1]
@@ -92,8 +92,8 @@ def pair_by_name(
 ) -> list[tuple[T | None, T | None]]:
     """Pair named items of two runs: equal names first, then equal normalized names.
 
-    Items of one name are paired in their order, those of one normalized name in the natural order
-    of their names, or only a single one. Items without a partner come last.
+    Items of one name are paired in their order. Items of one normalized name are paired in the
+    natural order of their names, or only if single. Items without a partner come last.
     """
     exact, *rest = _pair(_grouped(before, str), _grouped(after, str))
     olds, news = (
@@ -156,11 +156,11 @@ class StepChange:
     """A step of a job in both runs, or in one.
 
     Attributes:
-        name, was: name in the candidate, and in the base if that differs, else "".
+        name, was: name in the candidate; name in the base if it differs, otherwise "".
         before, after: conclusions; None if the run has no such step.
         wall_before_s, wall_after_s: None if the step did not run to its end.
-        ratio: None if a duration is missing, that before is 0, or the conclusions differ: a step
-            that failed did not do its work.
+        ratio: None if a duration is missing, if the duration before is 0, or if the conclusions
+            differ, because a failed step did not do its work.
     """
 
     job: str
@@ -174,7 +174,7 @@ class StepChange:
 
     @property
     def difference(self) -> float | None:
-        """After minus before in seconds; None if one is missing or the conclusions differ."""
+        """The change of the duration in seconds; None without two durations of one conclusion."""
         if self.before != self.after:
             return None
         return _difference(self.wall_before_s, self.wall_after_s)
@@ -197,7 +197,7 @@ class ArtifactChange:
     Attributes:
         name, was: as in `StepChange`.
         before_bytes, after_bytes: None if the run has no such artifact.
-        ratio: None if one is missing, or that before is empty.
+        ratio: None if an artifact is missing, or if that of the base is empty.
     """
 
     name: str
@@ -208,7 +208,7 @@ class ArtifactChange:
 
     @property
     def difference(self) -> float | None:
-        """After minus before; None if one is missing."""
+        """The change of the size; None if one is missing."""
         return _difference(self.before_bytes, self.after_bytes)
 
     @property
@@ -241,16 +241,16 @@ NO_ARTIFACTS: Final = ArtifactChanges()
 
 
 def last_jobs(jobs: Sequence[Job]) -> list[tuple[str, Job]]:
-    """Return each job in the last attempt in which it ran, with its name: two may share one."""
+    """Return each job in the last attempt in which it ran, with its name; names may repeat."""
     return [(name, job) for name, last in last_attempts(jobs).items() for job in last]
 
 
 def compare_steps(
     before: Sequence[Job], after: Sequence[Job], own: Collection[str] = ()
 ) -> StepChanges:
-    """Compare the steps of each job in the last attempt in which it ran, by name.
+    """Compare the steps of each job in the last attempt in which the job ran, by name.
 
-    Jobs that only one run has are left out.
+    Jobs that only one run has are omitted.
 
     Args:
         before, after: jobs of all attempts of each run.
@@ -314,7 +314,7 @@ def _ratio(before: float | None, after: float | None) -> float | None:
 
 
 def _rank(change: StepChange | ArtifactChange) -> tuple[int, float]:
-    """Return a sort key: notable changes first, then missing items, the largest of each first."""
+    """Return a sort key: notable changes first, then missing items, each with the largest first."""
     rank = 0 if change.is_notable else 1 if change.difference is None else 2
     return rank, -(change.largest if rank else abs(change.difference or 0.0))
 

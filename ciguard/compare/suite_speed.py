@@ -1,12 +1,13 @@
-"""The speed of each runner by its tests, and the change of speed of the whole suite. Pure.
+"""Speed of each runner by its tests, and change of the speed of the whole suite. Pure.
 
-All numbers are logarithms: a runner that is 30 % slower adds 0.26 to each of its tests. Dividing
-tests by the speed of their leg also hides a change that slowed all of them. So the speed of a leg
-is divided by the probe of its runner, a fixed piece of CPU work: the rest is the suite's speed.
+All numbers are logarithms: a runner that is 30 % slower adds 0.26 to each of its tests. If tests
+are divided by the speed of their leg, a change that slowed all of them is hidden. Therefore the
+speed of a leg is divided by the probe of its runner, a fixed piece of CPU work: the rest is the
+suite's speed.
 
-A probe is short, and may meet an unusual moment of its runner: three quarters of the legs must
-agree. A suite that waits more than it computes is not slower on a slower runner: divided by the
-probe, it seems faster there. So the uncorrected legs must agree as well.
+A probe is short, and may meet an unusual moment of its runner, so that three quarters of the legs
+must agree. A suite that mainly waits is not slower on a slower runner: divided by the probe, it
+seems faster there. Therefore the uncorrected legs must agree as well.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class NormalizedRun:
 
 
 def speed_factors(residuals: Floats, group: Integers, run_of_group: Integers) -> Floats:
-    """Return the median residual of each group; of its run if the group is small; else NaN.
+    """Return the median residual of each group; of its run if the group is small; otherwise NaN.
 
     Args:
         residuals: those of the measured, steady cases.

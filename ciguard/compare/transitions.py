@@ -240,7 +240,7 @@ class Excuse:
 
 @dataclass(frozen=True, slots=True)
 class CaseState:
-    """The result of a case; the outcome is None for a file of durations, which has only times."""
+    """The result of a case; the outcome is None in a file of durations, which has only times."""
 
     outcome: Outcome | None
     ending: Ending | None
@@ -248,16 +248,16 @@ class CaseState:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A case whose result differs from that in the base, or needs mention.
+    """A case whose result differs from that in the base, or must be reported.
 
     Attributes:
         before, after: None if the run does not have the case.
-        shard: shard of the candidate; "" if the case is in none, or that is unknown.
+        shard: shard in the candidate; "" if the case is in no shard, or if it is unknown.
         renamed_from: name in the base, if it differs.
-        past: results of a failure's case before; None if there is no history.
-        answer: whose the failure is; None for a case that did not fail.
+        past: earlier results of a failed case; None if there is no history.
+        answer: origin of the failure; None for a case that did not fail.
         perhaps_was: a case of the base with a similar name, which may be this case.
-        excuse: why a quarantined or ignored failure does not count.
+        excuse: reason why a quarantined or ignored failure does not count.
     """
 
     kind: TransitionKind
@@ -344,9 +344,9 @@ class _Indexed:
         return self.run.legs[self.run.leg[position]].name if self.run.legs else ""
 
     def is_leg_complete(self, position: int) -> bool:
-        """Return whether the leg of a case ran all of its tests, so that a missing one was removed.
+        """Return whether the leg of a case ran all its tests, so that a missing one was removed.
 
-        A focus or a filter leaves out cases of a unit that ran.
+        A focus or a filter excludes cases of a unit that ran.
         """
         leg = self.run.legs[self.run.leg[position]] if self.run.legs else None
         return leg is None or (leg.complete and not leg.is_filtered)
@@ -514,7 +514,7 @@ def with_answers(
     used: Sequence[int],
     bases: int,
 ) -> tuple[Transition, ...]:
-    """Return the transitions, failures with their past and the answer whose they are.
+    """Return the transitions, failures with their past and their origin.
 
     O(keys + rows of these cases).
 
@@ -550,7 +550,7 @@ def with_answers(
 
 
 def _past_of_base(case: Transition) -> Past | None:
-    """Return the past of a failure where only the base is known."""
+    """Return the past of a failure if only the base is known."""
     outcome = case.before.outcome if case.before is not None else None
     if case.kind not in EXCUSABLE:
         return None
@@ -561,7 +561,7 @@ def _past_of_base(case: Transition) -> Past | None:
 
 
 def past_of(history: History, keys: Sequence[int], used: Sequence[int]) -> Past:
-    """Return the past of these keys as that of one case: the worst result of each run counts."""
+    """Return the past of these keys as one case: the worst result of each run counts."""
     values, edges = history.values, group_bounds(history.values.key, len(history.keys))
     worst: dict[int, int] = {}
     retried: set[int] = set()

@@ -1,8 +1,8 @@
-"""Whose a failure is: of this change, of the base branch, of the order of tests, or chance. Pure.
+"""Origin of a failure: this change, the base branch, the order of tests, or chance. Pure.
 
-`decide` applies the first rule that fits; docs/explanation/whose.md has the table of cases. The
-failures here are weighed against those of the base by a Bayes factor: the probability of the tries
-here if they have a rate of their own, divided by that at the rate of the base. Both rates have
+`decide` applies the first rule that fits; docs/explanation/whose.md has the table of cases. A Bayes
+factor weighs the failures here against those of the base: the probability of the tries here if they
+have a separate rate, divided by their probability at the rate of the base. Both rates have
 Jeffreys' prior Beta(1/2, 1/2): a test that passed 20 times may still fail by chance.
 """
 
@@ -20,7 +20,7 @@ from ciguard.document import first_line
 from ciguard.render.notes import Words, fill
 from ciguard.text import duration
 
-# In the order of a report.
+# The origins of a failure, in the order of a report.
 Whose = Literal[
     "this change",
     "likely this change",
@@ -35,7 +35,7 @@ Why = Literal[
     "broken",  # the base passes it, and it failed here in several processes
     "one_try",  # the base passes it, and it failed here in the only try
     "rate",  # it failed before, but far less often
-    "between",  # its rates are neither alike nor far apart
+    "between",  # its rates here and on the base are neither alike nor far apart
     "new",
     "after",  # passes alone, fails after another test
     "order",  # passes alone, fails with the tests before it
@@ -48,13 +48,13 @@ Why = Literal[
     "known_rate",
     "passed_again",
     "new_flake",
-    "first_flake",  # the same, and it never failed before
+    "first_flake",  # it passed again, and never failed before
 ]
 
 DECISIVE: Final = 100.0  # Bayes factor of "this change"
 STRONG: Final = 10.0  # of "likely this change"
 RED_RUNS: Final = 3  # so many consecutive failures are a broken base, and not a flaky test
-# The evidence of an answer, and what to do.
+# Sentences of an answer: its evidence, and advice.
 _HERE: Final = "failed in {failed} of {tries} tries here"
 _RATE: Final = "failed in {failures} of {runs:run} of {base}"
 _AGAIN: Final = "re-run; quarantine it if it fails again"
@@ -99,7 +99,7 @@ _NO_SPACE: Final = re.compile(
 )
 
 
-PastEnding = Literal["passed", "retried", "failed"]  # the second: passed when tried again
+PastEnding = Literal["passed", "retried", "failed"]  # "retried": passed when tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The results of a case in the baseline's runs of the history that executed it.
+    """The results of a case in those baseline runs of the history that executed it.
 
     Attributes:
-        ended: the newest first.
-        was_skipped: a run has it, and none executed it.
+        ended: how the runs ended, the newest first.
+        was_skipped: a run contains the case, and no run executed it.
         red_since: the oldest run of the newest consecutive failures; None if there are none.
     """
 
@@ -133,12 +133,12 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """The fresh processes of one run in which a test was tried; retries by a plugin are none.
+    """The fresh processes of one run in which a test was tried, without retries by a plugin.
 
     Attributes:
-        alone: how it ended as the only test of a process; None if it was not tried alone.
-        after: a test after which it fails, found by halving those before it; "" if unknown.
-        is_in_order: it was also tried after the tests before it, or began its process.
+        alone: how the test ended as the only test of a process; None if it was not tried alone.
+        after: a test after which the test fails, found by halving those before it; "" if unknown.
+        is_in_order: the test was also tried after the tests before it, or began its process.
     """
 
     failed: int = 1
@@ -157,11 +157,11 @@ ONE_TRY: Final = Tries()
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whose a failure is, and the evidence.
+    """The origin of a failure, and the evidence.
 
     Attributes:
         runs, failures: number of the base's runs that executed the test, and in which it failed.
-        likelihood_ratio: Bayes factor of a rate of its own; None if no rates were compared.
+        likelihood_ratio: Bayes factor of a separate rate; None if no rates were compared.
         commits: number of commits since that of the first bad run; None if unknown.
     """
 
@@ -177,7 +177,7 @@ class Answer:
 
 
 def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str:
-    """Word the evidence, as "failed in 4 of 20 runs of main (95 % CI 8..42 %)".
+    """Return the evidence in words, as "failed in 4 of 20 runs of main (95 % CI 8..42 %)".
 
     Args:
         base: name of the base branch.
@@ -187,7 +187,7 @@ def evidence_text(answer: Answer, base: str, now: datetime | None = None) -> str
 
 
 def advice_text(answer: Answer, base: str, *, is_of_base: bool = False) -> str:
-    """Word what to do, for a run of the base itself or of another branch."""
+    """Return advice in words, for a run of the base itself or of another branch."""
     facts: dict[str, Any] = {"base": base, ("own" if is_of_base else "other"): base}
     failed = answer.tries.failed
     facts |= {"once": "once"} if failed == 1 else {"again": failed}
@@ -227,12 +227,12 @@ def interval_text(failures: int, runs: int) -> str:
 
 
 def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = "") -> Answer:
-    """Decide whose the failure of a test is; the first rule that fits. O(past results).
+    """Return the origin of a test's failure by the first rule that fits. O(past results).
 
     Args:
         past: None if the history is not known.
         base_runs: number of the baseline's runs.
-        message: of the failure.
+        message: message of the failure.
     """
     ended = past.ended if past is not None else ()
     failures = len(ended) - ended.count("passed")
@@ -245,7 +245,7 @@ def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = ""
     if _NO_SPACE.match(first_line(message)):
         return answer("infrastructure", "no_space")
     was_stable = failures == red_runs
-    # A test that fails by chance as well may pass alone and fail after any other test.
+    # A test that has failed on the base may pass alone and fail after other tests by chance.
     if tries.alone == "passed" and tries.failed > 1 and not failures:
         return answer("order", "after" if tries.after else "order")
     if tries.alone == "passed" and not failures and not tries.is_in_order:
@@ -275,12 +275,10 @@ def decide(tries: Tries, past: Past | None, *, base_runs: int, message: str = ""
 
 
 def bayes_factor(failed: int, tries: int, past_failures: int, past_runs: int) -> float:
-    """Return how much more probable the tries are at a rate of their own than at that of the base.
+    """Return how much more probable the tries are at a separate rate than at the base's rate.
 
-    The ratio of two beta-binomial probabilities of `failed` of `tries` (Kass and Raftery 1995).
-
-    Returns:
-        > 1 speaks for another rate; below, for the same.
+    The factor is the ratio of two beta-binomial probabilities of `failed` of `tries` (Kass and
+    Raftery 1995). Values above 1 support a separate rate, values below 1 the rate of the base.
     """
     passed, past_passed = tries - failed, past_runs - past_failures
     own = _log_beta(failed + 0.5, passed + 0.5) - _log_beta(0.5, 0.5)

@@ -1,7 +1,7 @@
-"""The configuration of `ciguard.toml` or pyproject.toml ([tool.ciguard]) and CIGUARD_* variables.
+"""The configuration: `ciguard.toml` or pyproject.toml ([tool.ciguard]), and CIGUARD_* variables.
 
-Unknown keys are errors with a suggestion, and all mistakes are reported together. The flags of a
-command override the configuration.
+sections.py has the keys. An unknown key is an error with a suggestion, and all mistakes are
+reported together. The flags of a command override the configuration.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ciguard.run.frameworks.registry import FRAMEWORKS
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first existing one counts
 
-# The validator names Python's types; these are the words of TOML and of flags.
+# The validator uses names of Python's types; these are the words for TOML and for flags.
 _EXPECTED: Final = {
     "tuple_type": "expected a list",
     "dict_type": "expected a table",
@@ -105,7 +105,7 @@ ENVIRONMENT: Final[dict[str, tuple[str, ...]]] = {
     **{f"CIGUARD_POLICY_{key.upper()}": ("policy", key) for key in PolicyConfig.model_fields},
     "CIGUARD_HISTORY_STORE": ("history", "store"),
 }
-# Variables that their users read; no file may contain their values.
+# Variables with secrets. The modules that use a secret read it, and no file may contain one.
 SECRETS: Final = frozenset({"CIGUARD_HISTORY_TOKEN"})
 _SECTIONS: Final = ("CIGUARD_PLAN_", "CIGUARD_POLICY_", "CIGUARD_HISTORY_")
 
@@ -114,13 +114,13 @@ def load(folder: Path, environ: Mapping[str, str]) -> Config:
     """Read the configuration of a folder; without a file, return the defaults.
 
     Raises:
-        UsageError: with every mistake of the file and of the environment.
+        UsageError: has every mistake of the file and of the environment.
     """
     return parse(_read(folder), environ)
 
 
 def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
-    """Read the configuration from contents of `FILES`, by name; missing files are left out.
+    """Read the configuration from contents of `FILES`, by name; missing files are omitted.
 
     Raises:
         UsageError: as in `load`.
@@ -164,12 +164,12 @@ def user_patterns(
     name: str, pattern: str, *, unit: str, within: str,
     at_least: float | None, at_most: float | None, **facts: Any,  # key, better, exact
 ) -> Iterator[LogPattern]:  # fmt: skip
-    """Yield the row of values without mistakes, see `find_mistakes`; before it that of `within`."""
+    """Yield the row of `within`, if set, and the row of values, which `find_mistakes` accepts."""
     fields = {VALUE: unit} if VALUE in re.compile(pattern).groupindex else {}
     scale = SCALES.get(unit, (1, ""))[0]
     low, high = (bound and bound * scale for bound in (at_least, at_most))
     row = LogPattern(name, pattern, fields=fields, at_least=low, at_most=high, **facts)
-    if within:  # the first row: one line may name the object and hold its value
+    if within:  # first, because one line may contain the object and its value
         groups = tuple(re.compile(within).groupindex)
         yield (context := LogPattern(f"{name}.within", within, kind="context", key=groups))
         row = replace(row, contexts=(context.name,))
@@ -181,7 +181,7 @@ def find_mistakes(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield each mistake of a row: the key of the configuration, the mistake, and a fix.
 
-    A `key` of None is that of the pattern of `within`: every group identifies values.
+    For the pattern of `within`, `key` is None: every group identifies values.
     """
     if not pattern:
         return
@@ -218,7 +218,7 @@ def find_mistakes(
 
 
 def metric_directions(config: Config) -> dict[str, Direction]:
-    """Return by name how metrics are judged: of the table, and as configured."""
+    """Return the better direction of each metric, by the table and by the configuration."""
     found = directions(log_patterns(config))
     facts = {"better", "exact", "at_least", "at_most"}
     for name, row in config.metrics.patterns.items():
@@ -229,7 +229,7 @@ def metric_directions(config: Config) -> dict[str, Direction]:
 
 
 def process_log_reader(config: Config) -> ProcessLogs | None:
-    """Return a reader of process logs, if the history keeps metrics or one has a bound; else None.
+    """Return a reader of process logs; None if the history keeps no metrics and none has a bound.
 
     A run with 128 shards prints gigabytes, which are read only for configured metrics.
     """
@@ -266,7 +266,7 @@ def _content(texts: Mapping[str, bytes]) -> tuple[str, dict[str, Any]]:
     name = next((name for name in FILES if name in texts), FILE)
     try:
         content = tomllib.loads(texts.get(name, b"").decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # ValueError: also for 5,000 digits
+    except (ValueError, RecursionError) as error:  # 5,000 digits are a ValueError
         raise UsageError(str(error), where=name, fix="fix the file") from error
     if name == FILE:
         return FILE, content
@@ -285,7 +285,7 @@ def _set(content: Any, keys: tuple[str, ...], text: str) -> None:
     for key in keys[:-1]:
         content = content.setdefault(key, {}) if isinstance(content, dict) else None
     is_list = keys == ("policy", "fail_on")
-    if isinstance(content, dict):  # validation of the file refuses any other value
+    if isinstance(content, dict):  # validation refuses other values
         content[keys[-1]] = [word for word in text.split(",") if word] if is_list else text
 
 
@@ -302,13 +302,13 @@ def _mistakes(
 
 
 def _suggestion(location: tuple[str, ...]) -> str:
-    """Suggest the most similar key; else list all keys."""
+    """Return the most similar key as a fix; without a similar key, list all keys."""
     section: Any = Config
     parts = iter(location[:-1])
     for part in parts:
         field = section.model_fields.get(part)
         section = field.annotation if field is not None else MetricConfig  # [metrics.NAME]
-        if type_arguments := get_args(section):  # sections by a user's name, or in a list
+        if type_arguments := get_args(section):  # sections by name, or in a list
             section = next(each for each in type_arguments[::-1] if each is not Ellipsis)
             next(parts, None)
     known = [field.alias or name for name, field in section.model_fields.items()]
@@ -385,7 +385,7 @@ def _checked(config: Config, source: str) -> Config:
 
 
 def describe_mistake(detail: ErrorDetails) -> str:
-    """Describe a mistake: the expected value and the value found."""
+    """Return the expected value and the value found, in words."""
     message = detail["msg"].removeprefix("Value error, ")
     form = _EXPECTED.get(detail["type"])
     text = form.format(**detail.get("ctx", {})) if form else message[:1].lower() + message[1:]

@@ -17,7 +17,7 @@ MAX_EXIT_CODE: Final = 255
 
 
 def seconds(value: object) -> object:
-    """Convert "10m", "1h30m", "90s" or a number of seconds to a float; else return the value."""
+    """Convert "10m", "1h30m", "90s" or a number of seconds to a float; keep any other value."""
     if isinstance(value, str):
         if re.fullmatch(r"\d+(\.\d+)?", value):
             return float(value)
@@ -26,7 +26,7 @@ def seconds(value: object) -> object:
 
 
 def size_bytes(value: object) -> object:
-    """Convert "16GB", "500MiB" or a number of bytes to an int; else return the value."""
+    """Convert "16GB", "500MiB" or a number of bytes to an int; keep any other value."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d{1,18}(?:\.\d+)?) ?([A-Za-z]*)", value)
         if match and match[2] in BYTES_BY_UNIT:
@@ -42,7 +42,7 @@ def share(value: object) -> object:
 
 
 def size_expression(value: object) -> object:
-    """Check a size, or an expression of sizes, and return it as text; else return the value."""
+    """Check a size, or an expression of sizes, and return it as text; keep any other value."""
     text = str(value) if type(value) is int else value
     if isinstance(text, str):
         parse_size(text)

@@ -196,7 +196,7 @@ def with_combinations(
 ) -> dict[str, Suite]:
     """Add to suites a variant for each combination of a job's matrix.
 
-    A combination runs in the pool whose runner it names: one of `pools`, else GitHub's own.
+    A combination runs in the pool whose runner it names: one of `pools`, otherwise GitHub's own.
 
     Raises:
         UsageError: a suite has its own variants.
@@ -254,7 +254,7 @@ def prices_of(config: Config) -> dict[str, float]:
 
 
 def pool_of_suites(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str]:
-    """Return the pool of each suite: its own if it is chosen, else the first one."""
+    """Return the pool of each suite: its own if it is chosen, otherwise the first one."""
     first = next(iter(chosen))
     return {
         name: entry.pool if entry.pool is not None and entry.pool in chosen else first

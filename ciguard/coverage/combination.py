@@ -1,4 +1,4 @@
-"""The coverage of a run: what the part of any shard covers is covered. Pure.
+"""The coverage of a run: code is covered if the part of any shard covers it. Pure.
 
 Sources of the formats: man page of geninfo (lcov); `cmd/cover` of Go; reports of coverlet
 (Cobertura, OpenCover).
@@ -253,6 +253,6 @@ def _inner(path: str, prefix: str, base: str) -> str:
 
 
 def _normal(path: str) -> str:
-    """Return a path below the repository's root, whatever it begins with."""
+    """Return the normalised form of a path below the repository's root, without "/" and ".."."""
     names = posixpath.normpath(path).split("/")
     return "/".join(name for name in names if name not in ("", ".", "..")) or path

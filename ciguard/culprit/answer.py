@@ -1,4 +1,4 @@
-"""What a search for culprits found, as values and as JSON. Pure."""
+"""Answer of a search for culprits, as values and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ciguard.culprit.search import Measure
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
 
-# "one of": no single commit has the confidence. "unchanged": no commit of the range changed it.
+# "one of": no single commit has the confidence. "unchanged": no commit changed the test.
 Verdict = Literal["culprit", "one of", "unchanged", "not tried"]
 Stopped = Literal["", "budget", "interrupted"]
 Sha = Annotated[str, Field(pattern="^[0-9a-f]{7,64}$")]  # becomes a part of links
@@ -37,9 +37,9 @@ class Tried:
     """The tries of a commit, in the order of the range.
 
     Attributes:
-        failed: of the tries; None where times or sizes were measured.
-        median: seconds or bytes.
-        reason: why it could not be tried; "" if it could.
+        failed: number of failed tries; None if times or sizes were measured.
+        median: median of the tries, in seconds or bytes.
+        reason: reason why the commit could not be tried; "" if it could.
     """
 
     sha: str
@@ -53,8 +53,7 @@ class Tried:
 class TestAnswer:
     """The answer for a test: the fewest candidates that hold the confidence, likely ones first.
 
-    Attributes:
-        unchanged: probability that no commit of the range changed the test.
+    `unchanged`: probability that no commit of the range changed the test.
     """
 
     suite: str
@@ -77,8 +76,8 @@ class Answer:
 
     Attributes:
         commits: number of commits after the good one, up to the bad one.
-        executions: runs of tests, at all commits.
-        stopped: why the search ended before its answers; "" if it did not.
+        executions: number of runs of tests, at all commits.
+        stopped: reason why the search ended before its answers; "" if it did not.
     """
 
     good: str
@@ -108,9 +107,10 @@ def json_text(answer: Answer) -> str:
 
 
 def read_answer(content: bytes, source: str) -> Answer:
-    """Read the JSON of an answer; raise InputError for any other content.
+    """Read the JSON of an answer, whose texts are foreign: its job ran code of the project.
 
-    The job that wrote it ran code of the project: its texts are foreign.
+    Raises:
+        InputError: the content is no answer.
     """
     noun = "answer of `ciguard culprit`"
     answer = read_document(content, source, _ADAPTER.validate_python, noun=noun, fix=FIX)

@@ -1,4 +1,4 @@
-"""`ciguard culprit`: search the commit since which tests fail, or need more time or memory."""
+"""The command `ciguard culprit`: find the commit since which tests fail or need more."""
 
 from __future__ import annotations
 

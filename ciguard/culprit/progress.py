@@ -1,4 +1,4 @@
-"""The state of a search: what was tried at which commit, what to try next, the answer. Pure.
+"""The state of a search: the tries of each commit, the next try, and the answer. Pure.
 
 Each try is a line of the search's journal, so that a search that was killed goes on by reading it.
 A commit whose set-up fails, that lacks a test, or whose process the machine ended, is no evidence.

@@ -1,12 +1,12 @@
-"""The commit since which a test fails, or needs more: a noisy binary search over a range. Pure.
+"""The commit since which a test fails, or needs more time or memory: a noisy binary search. Pure.
 
 The hypotheses are each commit of the range as the first bad one, and that nothing changed. A test
-has a level before the first bad commit and another one from it on: its rate of failures, or the
-logarithm of its time or memory. Both are unknown, so the posterior is a sum over pairs of levels on
-a grid. The next commit to try is the one from which most information is expected in a second, as
-in Burnashev and Zigangirov 1974 (Problems of Information Transmission 10), whose rates are known.
-Flaky tests by their rates: Henderson et al. 2023, "Flake Aware Culprit Finding" (ICST, Google).
-The rule of PyTorch's autorevert (pytorch/test-infra) is beside it in benchmarks/culprit_search.py.
+has one level before the first bad commit and another level from it on: its rate of failures, or the
+logarithm of its time or memory. Both levels are unknown, so the posterior is a sum over pairs of
+levels on a grid. The next commit to try is the one with the most expected information in a second,
+as in Burnashev and Zigangirov 1974 (Problems of Information Transmission 10), where rates are
+known. For flaky tests, see Henderson et al. 2023, "Flake Aware Culprit Finding" (ICST, Google).
+benchmarks/culprit_search.py compares the search with PyTorch's autorevert (pytorch/test-infra).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Measure = Literal["failure", "memory", "duration"]
 
-UNCHANGED: Final = 0.1  # prior: the failure is chance, or of another machine, or older
+UNCHANGED: Final = 0.1  # prior of a failure by chance, by another machine, or from before
 LEVELS: Final = 16
 LEAST_RATE: Final = 0.1  # rates that differ by less are no change
-LEAST_RATIO: Final = 0.05  # of a time or size
-SELECTED: Final = 0.5  # weight of a run since the range is red: for its failure it is searched
+LEAST_RATIO: Final = 0.05  # times or sizes that differ by less are no change
+SELECTED: Final = 0.5  # weight of a run since the range is red, as its failure started the search
 TAILS: Final = 2  # degrees of freedom of a time or size: one try in twenty may be an outlier
-# Of the chance of error that is asked for: where rates differ by 0.2 to 0.6, the prior of the rates
+# Factor on the requested chance of an error: if rates differ by 0.2 to 0.6, the prior of the rates
 # makes answers too sure (benchmarks/culprit_search.py).
 DOUBT: Final = 0.6
-MIN_BITS: Final = 0.002  # of a try: less tells nothing, however often it is repeated
+MIN_BITS: Final = 0.002  # of a try: with less, even many tries give no answer
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The possible levels of a test, and what a try says about them.
+    """The possible levels of a test, and the likelihood of a try at each level.
 
     Attributes:
         levels: (L,) ascending: rates, or logarithms.
-        good, bad: (L,) logarithms of the prior before the first bad commit and from it on.
+        good, bad: (L,) logarithms of the prior before the first bad commit, and from it on.
         least: the smallest difference of two levels that is a change.
-        scale: of the logarithm of a time or size in one try; 0 for failures.
+        scale: scale of the logarithm of a time or size in one try; 0 for failures.
     """
 
     levels: Floats
@@ -52,7 +52,7 @@ class Model:
     scale: float = 0.0
 
     def log_likelihood(self, values: Floats) -> Floats:
-        """Return (T, L): of each try at each level; a failure is 1, a pass 0."""
+        """Return (T, L): log-likelihood of each try at each level; a failure is 1, a pass 0."""
         if not self.scale:
             return np.where(values[:, None] > 0, np.log(self.levels), np.log1p(-self.levels))
         distance = (values[:, None] - self.levels) / self.scale
@@ -68,10 +68,10 @@ class Model:
 def failure_model(good: tuple[int, int], bad: tuple[int, int] = (1, 0)) -> Model:
     """Return the model of a test's failures, by its failures and passes in the history.
 
-    The grid is even in the arcsine of the root of a rate, where Jeffreys' prior is uniform.
+    The grid is uniform in the arcsine of the root of a rate, where Jeffreys' prior is uniform.
 
     Args:
-        good, bad: of runs before the range, and of runs since it is red.
+        good, bad: failures and passes of runs before the range, and of runs since it is red.
     """
     rates = np.sin(pi / 2 * (np.arange(LEVELS) + 0.5) / LEVELS) ** 2
     log_rates = np.array([np.log(rates), np.log1p(-rates)])
@@ -93,9 +93,9 @@ class Belief:
     """The posterior of a search over n commits after a good one.
 
     Attributes:
-        first_bad: (n,) probability of each commit after the good one.
+        first_bad: (n,) probability that each commit after the good one is the first bad one.
         unchanged: probability that no commit changed the test.
-        bits: (n + 1,) information that a try of each commit is expected to give, the good first.
+        bits: (n + 1,) expected information of a try of each commit, the good one first.
     """
 
     first_bad: Floats
@@ -108,7 +108,7 @@ def believe(model: Model, prior: Floats, tries: Sequence[tuple[int, float]]) -> 
 
     Args:
         prior: (n,) weight of each commit, > 0.
-        tries: the position of a commit, 0 for the good one, and what was measured there.
+        tries: the position of a commit, 0 for the good one, and the measured value.
     """
     n = len(prior)
     at = np.array([position for position, _ in tries], np.int64)
@@ -121,7 +121,7 @@ def believe(model: Model, prior: Floats, tries: Sequence[tuple[int, float]]) -> 
     pairs = model.good[low] + model.bad[high]
     joint = before[:, low] + (whole - before)[:, high] + (pairs - _log_sum(pairs))
     joint += np.log(prior / prior.sum() * (1 - UNCHANGED))[:, None]
-    # Chance has the rate of the history, another machine any.
+    # A failure by chance has the rate of the history; on another machine it has any rate.
     same = whole + np.logaddexp(model.good - _log_sum(model.good), -log(len(whole)))
     same += log(UNCHANGED / 2)
     total = np.logaddexp(_log_sum(joint), _log_sum(same))
@@ -140,7 +140,7 @@ def believe(model: Model, prior: Floats, tries: Sequence[tuple[int, float]]) -> 
 
 
 def _by_position(if_bad: Floats, if_good: Floats) -> Floats:
-    """Return (n + 1,): at each position the sum over all first bad commits, up to it and after."""
+    """Return (n + 1,): the sum over all first bad commits, up to each position and after it."""
     after = np.cumsum(if_good[::-1])[::-1]
     total: Floats = np.append(0, np.cumsum(if_bad)) + np.append(after, 0)
     return total
@@ -157,10 +157,10 @@ def _entropy(chance: Floats) -> Floats:
 
 
 def next_commit(bits: Floats, seconds: Floats, unusable: Collection[int]) -> int | None:
-    """Return the position with most information by second; None if no try tells anything.
+    """Return the position with the most information in a second; None if no try is informative.
 
-    Beside commits that cannot be tried, others are likely not to be: the more there are, the
-    farther away is the next one.
+    Commits near an unusable commit are probably unusable, too: the more unusable commits there are,
+    the farther away is the next try.
     """
     rate = np.where(bits >= MIN_BITS, bits / seconds, 0.0)
     if unusable:
@@ -170,19 +170,19 @@ def next_commit(bits: Floats, seconds: Floats, unusable: Collection[int]) -> int
 
 
 def smallest_set(belief: Belief, confidence: float) -> list[int]:
-    """Return the fewest positions that hold the confidence, likely ones first; 0: unchanged.
+    """Return the fewest positions that have the confidence, likely ones first; 0 is "unchanged".
 
-    More than the confidence is asked for, by `DOUBT`, unless the answer blames no commit.
+    `DOUBT` raises the required confidence, unless the answer blames no commit.
     """
     chances = np.append(belief.unchanged, belief.first_bad)
     order = np.argsort(-chances, kind="stable")
     error = (1 - confidence) * (1 if belief.unchanged >= confidence else DOUBT)
-    wanted = 1 - error - 1e-9  # of a sum of roundings
+    wanted = 1 - error - 1e-9  # for rounding errors of the sum
     count = int(np.searchsorted(np.cumsum(chances[order]), wanted)) + 1
     return order[:count].tolist()  # type: ignore[no-any-return]
 
 
 def has_converged(candidates: Collection[int], unusable: Collection[int]) -> bool:
-    """Return whether a search may end: no try can tell its candidates apart, or it has one."""
+    """Return whether a search may end: its candidates cannot be separated further by any try."""
     between = range(min(candidates), max(candidates))
     return all(position in unusable for position in between)

@@ -1,4 +1,4 @@
-"""What `ciguard culprit` shows: its answer as blocks, and a line for each try. Pure."""
+"""Output of `ciguard culprit`: its answer as blocks, and a line for each try. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ciguard doctor`: check configuration, repository, history, GitHub and this machine."""
+"""The command `ciguard doctor`: check configuration, repository, history, GitHub and machine."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         # All other checks depend on the configuration.
         yield error("configuration", f"{mistake.where}: {mistake.what}".strip(": "), mistake.fix)
         return
-    with suppress(UsageError):  # no repository of git, as the first check says
+    with suppress(UsageError):  # no git repository: the first check reports this
         config = with_used_actions(invocation.folder, config)
     workflows = {
         path.relative_to(invocation.folder).as_posix(): _workflow_value(path)
@@ -144,7 +144,7 @@ def _checked(
     make_checks: Callable[[], Iterator[Check]],
     on_error: Callable[[str, str, str], Check] = error,
 ) -> Iterator[Check]:
-    """Yield the checks; an error of ciguard that ends them becomes a check itself."""
+    """Yield the checks; an error of ciguard ends them and becomes a check itself."""
     try:
         yield from make_checks()
     except CiguardError as problem:
@@ -196,7 +196,7 @@ def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -
             if collected.errors:
                 program = _program(invocation, suite)
                 errors = count_of(len(collected.errors), "error")
-                # Advice of the adapter is more specific than FIX.
+                # The adapter's advice is more specific than FIX.
                 lines = [line for error in collected.errors for line in error.splitlines()]
                 advice = [line[len(FIX_WORD) :] for line in lines if line.startswith(FIX_WORD)]
                 what = f"{text} by {program}, and {errors}: {_first(collected.errors)}"
@@ -208,13 +208,13 @@ def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -
 
 
 def _program(invocation: Invocation, suite: Suite) -> str:
-    """Return the path of the program that listed the tests: it may be of another environment."""
+    """Return the path of the program that lists the tests, which may be in another environment."""
     name = (suite.list_command or suite.command)[0]
     return shutil.which(name, path=invocation.environ.get("PATH")) or name
 
 
 def _first(errors: Sequence[str]) -> str:
-    """Return the location of the first error, and its message, which may be in another text."""
+    """Return the location of the first error and its message, which may be in another text."""
     head, *_ = errors[0].strip().splitlines()
     bodies = [
         "\n".join(line for line in error.strip().splitlines()[1:] if not line.startswith(FIX_WORD))
@@ -225,8 +225,8 @@ def _first(errors: Sequence[str]) -> str:
 
 
 def _init_command(folder: Path, config: Config) -> str:
-    """Return the call of `init` that neither refuses nor asks which test job to move."""
-    with suppress(CiguardError):  # no repository, or a workflow that is not committed
+    """Return an `init` command that needs no answer and is not refused."""
+    with suppress(CiguardError):  # no repository, or an uncommitted workflow
         moved, candidates = find_candidates(folder)
         if moved or not candidates or (folder / WORKFLOW_FILE).exists():
             return "ciguard init"
@@ -268,7 +268,7 @@ def _workflow_value(path: Path) -> Any:
 
 
 def _aggregation(folder: Path, path: Path) -> Iterator[Check]:
-    """Warn of jobs that would hide a failure of the job that plans, and of cancelled base runs."""
+    """Warn of jobs that would hide a failure of the planning job, and of cancelled base runs."""
     file = path.relative_to(folder).as_posix()
     workflow = load_yaml(local.read(path).decode("utf-8", "replace"), file)
     yield from map(warn_of_undetected_skip, find_undetected_skips(workflow, file))
@@ -320,7 +320,7 @@ def _github(invocation: Invocation, repo: str) -> Iterator[Check]:
         what = f"no token, so nothing was asked of {repository.server_url}"
         yield warning("GitHub", what, fix, command)
         return
-    # Imported here: httpx costs 0.2 s that a machine without a token need not pay.
+    # Imported here: httpx takes 0.2 s, and a machine without a token does not need it.
     from ciguard.sources.inputs import explaining_client  # noqa: PLC0415
 
     with explaining_client(repository.api_url, token) as github:
@@ -350,7 +350,7 @@ def _github_checks(
 
 
 def _last_drill(repository: str, github: GitHub) -> Iterator[Check]:
-    """Find the last run whose plan is that of a drill; each searched run costs a request."""
+    """Find the last run whose plan is that of a drill. Each searched run costs one request."""
     from ciguard.github.models import WorkflowRun  # noqa: PLC0415
     from ciguard.github.run_client import RunClient  # noqa: PLC0415
 
@@ -375,7 +375,7 @@ def _required_checks(folder: Path, ask_required: Callable[[], Set[str]]) -> Iter
     for path in _workflow_files(folder) if required else ():
         workflow = _workflow_value(path)
         judging = find_judging_jobs(workflow)
-        # A workflow that `workflow_run` starts reports no check of a pull request.
+        # A workflow that is started by `workflow_run` reports no check to a pull request.
         if judging and "workflow_run" not in (workflow.get("on") or ()):
             file = path.relative_to(folder).as_posix()
             yield check_required(file, jobs_of(workflow), judging, required)

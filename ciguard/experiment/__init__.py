@@ -1,1 +1,1 @@
-"""Arms, run in turn until it is clear which is faster than the first, or smaller."""
+"""Experiments: commands or commits (arms) run in turn until their difference is certain."""

@@ -1,4 +1,4 @@
-"""`ciguard experiment`: run commands, or two commits, in turn, and compare time and memory."""
+"""The command `ciguard experiment`: run commands or commits in turn, compare time and memory."""
 
 from __future__ import annotations
 

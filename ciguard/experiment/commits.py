@@ -97,7 +97,7 @@ def confirm(
 def _request(
     invocation: Invocation, units: str, comparison_file: str | None
 ) -> tuple[Comparison | None, commit_test.Request]:
-    """Return the suspects of a comparison, if one is given, else the tests of a file."""
+    """Return the suspects of a comparison, if one is given, otherwise the tests of a file."""
     if comparison_file is None:
         where = f"--units {units}"
         try:

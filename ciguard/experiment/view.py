@@ -1,4 +1,4 @@
-"""What `ciguard experiment` shows, for commands and two commits, as blocks and as JSON. Pure."""
+"""Output of `ciguard experiment`, for commands and for two commits, as blocks and as JSON. Pure."""
 
 from __future__ import annotations
 

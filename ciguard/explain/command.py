@@ -1,4 +1,4 @@
-"""The command `ciguard explain`: find a run by its reference, judge it, and answer in few words."""
+"""The command `ciguard explain`: find a run by its reference, judge it, and explain it briefly."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _judge_run(invocation: Invocation, options: RunOptions, past_runs: PastRuns)
 
 
 def _find_past_run(reference: Reference | None, name: str, history: History | None) -> Found:
-    """Explain a run that only the history has."""
+    """Explain a run of which only the history has results."""
     where = f"RUN: {name}"
     if history is None:
         raise InputError(
@@ -155,11 +155,11 @@ def _find_past_run(reference: Reference | None, name: str, history: History | No
 def _find_served(
     invocation: Invocation, service: str, repo: str, reference: Reference
 ) -> re.Match[str] | None:
-    """Return the address of a run that a service judged, of the newest attempt if none is named.
+    """Return the address of a run on a service, of the newest attempt if the reference names none.
 
     Raises:
-        InputError: it has judged no such run.
-        UsageError: the reference names neither a run id nor a branch, or the service has a path.
+        InputError: the service has judged no such run.
+        UsageError: the reference names no run id or branch, or the service's address has a path.
     """
     query = ""
     if isinstance(reference, RunId):
@@ -187,11 +187,11 @@ def _find_served(
 
 
 def _read_from_service(invocation: Invocation, page: re.Match[str], test: str, store: str) -> Found:
-    """Explain a run that a service judged; the past of a test is in the service's history.
+    """Explain a run that a service judged; the past of a test comes from the service's history.
 
     Args:
-        store: address of a service or location of the history: only this service gets a token, as
-            anybody may have written the address of a run.
+        store: address of a service, or location of the history. Only this service gets a token,
+            because the address of a run may come from a stranger.
     """
     origin, repository, path, run_id = page.groups()
     api = f"{origin}/api/v1/repos/{repository}"

@@ -262,7 +262,7 @@ def explain_tests(found: Found, wanted: str) -> Explanation:
 
 
 def _matching(names: Sequence[str], wanted: str) -> list[str]:
-    """Return the names that are equal, else those of the cases of a unit, else those with it."""
+    """Return the equal names, or the names of a unit's cases, or the names that contain it."""
     for is_match in (
         lambda name: name == wanted,
         lambda name: name.startswith((f"{wanted}[", f"{wanted}::", f"{wanted} ")),

@@ -1,4 +1,4 @@
-"""`ciguard export`: write the results of a run as JUnit XML."""
+"""The command `ciguard export`: write the results of a run as JUnit XML."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class ExportedCase:
 
     Attributes:
         classname, name: as in the framework's own JUnit file.
-        file: path from the root of the repository; "" where unknown.
+        file: path from the root of the repository; "" if unknown.
         result: None for a case without any result.
         failures: results of earlier, failed tries, in the order of the tries.
         reason: why the case has no final result; "" for a case that has one.

@@ -27,7 +27,7 @@ _FIX: Final = "check the repository out in this job: actions/checkout with `fetc
 
 
 class ChangedFile(NamedTuple):
-    """A file that differs between two commits; its ids are "" where a commit does not have it."""
+    """A file that differs between two commits; its ids are "" if a commit does not have it."""
 
     path: str
     old_blob: str
@@ -57,7 +57,7 @@ class Checkout:
         return parents[0] if len(parents) > 1 and parents[1] == head_sha else None
 
     def remote(self) -> str:
-        """Return the address of `origin`; "" where there is no such remote."""
+        """Return the address of `origin`; "" if there is no such remote."""
         return _text(self._git("remote", "get-url", REMOTE).stdout)
 
     def ancestors_among(self, commit: str, candidates: Collection[str]) -> dict[str, bool]:
@@ -78,7 +78,7 @@ class Checkout:
         return are_ancestors
 
     def commits_between(self, old: str, new: str) -> frozenset[str]:
-        """Return `old` and the commits up to `new`; none where git may not know all of them."""
+        """Return `old` and the commits up to `new`; none if git may not know all of them."""
         if self._is_shallow() or not self.ancestors_among(new, (old,)).get(old):
             return frozenset()
         listed = self._checked_output("rev-list", f"{old}..{new}")
@@ -168,7 +168,7 @@ class Checkout:
         return files
 
     def tracked(self, commit: str, name: str) -> str:
-        """Return mode, type and id of a commit's entry of this name; "" where it has none."""
+        """Return mode, type and id of a commit's entry of this name; "" if it has none."""
         listed = self._git("ls-tree", "-z", commit, "--", name)
         return "" if listed.returncode else _text(listed.stdout).partition("\t")[0]
 
@@ -266,7 +266,7 @@ def _text(content: bytes) -> str:
 
 
 def remote_url(folder: Path, environ: Mapping[str, str]) -> str:
-    """Return the address of `origin` of a folder's checkout; "" where there is none."""
+    """Return the address of `origin` of a folder's checkout; "" if there is none."""
     try:
         return without_secrets(Checkout(folder, environ).remote())
     except RemoteError:

@@ -16,7 +16,7 @@ class GitHubError(RemoteError):
     """A refusal by GitHub, an unexpected answer, or no answer (`status` None).
 
     Attributes:
-        wait_s: seconds that GitHub asks to wait; None where the refusal is no rate limit.
+        wait_s: seconds that GitHub asks to wait; None if the refusal is no rate limit.
         is_lasting: other calls would fail too; False for an error of one object.
     """
 

@@ -153,7 +153,7 @@ class GitHub:
         After an error that affects all, no further download begins.
 
         Args:
-            paths: path and digest ("" where unknown) of each file.
+            paths: path and digest ("" if unknown) of each file.
             on_archive: receives the position and the stream of each complete file, which is deleted
                 afterwards.
             max_bytes: limit of each file.

@@ -145,7 +145,7 @@ class Connection(gidgethub.abc.GitHubAPI):
     def _redirect_target(self, url: str, location: str) -> str:
         address = urljoin(f"{self.base_url}{url}", location)
         if self.base_url.startswith("https:") and not address.startswith("https:"):
-            # Without https, anybody on the path could replace the content.
+            # Without https, an attacker on the path could replace the content.
             raise ValueError("expected a redirection to an https address")
         return address
 

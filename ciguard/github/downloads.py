@@ -36,7 +36,7 @@ class Download:
     """The download of one file into `stream`; each attempt starts from the beginning.
 
     Attributes:
-        digest: digest of the file, as `sha256:...`; "" where GitHub does not know it.
+        digest: digest of the file, as `sha256:...`; "" if GitHub does not know it.
         max_bytes: limit of the file.
     """
 

@@ -51,7 +51,7 @@ class ActionsRun:
         api_url: without a closing slash; on GitHub Enterprise Server not api.github.com.
         workflow: file name of the workflow, which is unique in a repository; the display name where
             the file is unknown (act).
-        head_sha: head of the pull request, else `tested_sha`.
+        head_sha: head of the pull request, otherwise `tested_sha`.
         tested_sha: commit that is checked out by default: for `pull_request` the merge of the head
             into the tip of the base branch.
         branch: branch of the change; None for a tag, even if called `main`.
@@ -129,12 +129,12 @@ class ActionsRun:
 
     @property
     def subject_head_repository_id(self) -> int | None:
-        """Return GitHub's number of `subject_head_repository`; None where unknown."""
+        """Return GitHub's number of `subject_head_repository`; None if unknown."""
         return self.triggering.repository_id if self.is_triggered else self.head_repository_id
 
     @property
     def subject_run(self) -> tuple[int, int] | None:
-        """Return run id and attempt of the subject; None where unknown."""
+        """Return run id and attempt of the subject; None if unknown."""
         run_id = self.triggering.id if self.is_triggered else self.run_id
         attempt = self.triggering.run_attempt if self.is_triggered else self.run_attempt
         return None if run_id is None else (run_id, attempt or 1)

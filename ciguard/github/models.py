@@ -65,7 +65,7 @@ class Repository(GitHubJson):
 
 
 class PullRequestRef(GitHubJson):
-    """One end of a pull request; `repo` is None where the fork was deleted."""
+    """One end of a pull request; `repo` is None if the fork was deleted."""
 
     sha: str | None = None
     ref: str | None = None
@@ -126,7 +126,7 @@ class Event(GitHubJson):
 
     @property
     def base_branch(self) -> str | None:
-        """Return the target branch of the change; None where the event does not name it."""
+        """Return the target branch of the change; None if the event does not name it."""
         if self.pull_request:
             return self.pull_request.base.ref
         return self.merge_group.base_ref.removeprefix("refs/heads/") if self.merge_group else None

@@ -33,7 +33,7 @@ class RepositoryRef:
 
 
 def token_of(environ: Mapping[str, str]) -> str:
-    """Return the token for GitHub; "" where the environment has none."""
+    """Return the token for GitHub; "" if the environment has none."""
     return environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
 
 
@@ -99,10 +99,10 @@ def parse_remote(url: str) -> tuple[str, str] | None:
 def resolve_repository(
     environ: Mapping[str, str], *, repository: str = "", server: str = "", remote: str = ""
 ) -> RepositoryRef:
-    """Resolve a repository: by option or address, else the environment, else the git remote.
+    """Return the repository: by option or address, by environment, or by the git remote.
 
-    The token of the environment is for the server of the environment, else for GitHub's own: an
-    address or a git remote on another server is refused, so that it does not receive the token.
+    The token of the environment is for the server of the environment, otherwise for GitHub's own:
+    an address or a git remote on another server is refused, so that it does not receive the token.
 
     Args:
         repository: `owner/name` of an option or address; "" for none.

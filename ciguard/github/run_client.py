@@ -280,7 +280,7 @@ def read_job_logs(
     needs `actions: read` for either.
 
     Args:
-        read: receives None where GitHub has no log, as for some cancelled jobs and for old ones.
+        read: receives None if GitHub has no log, as for some cancelled jobs and for old ones.
 
     Raises:
         GitHubError: GitHub refused, or did not answer.
@@ -301,7 +301,7 @@ def read_job_logs(
 
 
 def pull_of_run(github: GitHub, repository: str, run: FinishedRun) -> PullRequest | None:
-    """Find the pull request whose head a run tested: an open one, else the newest.
+    """Find the pull request whose head a run tested: an open one, otherwise the newest.
 
     Raises:
         GitHubError: GitHub refused or did not answer.
@@ -339,7 +339,7 @@ def actions_run(
 
     Args:
         run: one attempt of the run.
-        pull: pull request that the run tested; None where GitHub knows none any more.
+        pull: pull request that the run tested; None if GitHub knows none any more.
     """
     queue = _QUEUE.fullmatch(run.head_branch or "") if run.event == "merge_group" else None
     head, merge = run.head_repository, pull.merge_commit_sha if pull is not None else None

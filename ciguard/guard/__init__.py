@@ -1,1 +1,1 @@
-"""Proof that every planned unit ran, and an ending for each leg that did not end by itself."""
+"""Proof that every planned test ran, and the cause if a job did not end by itself."""

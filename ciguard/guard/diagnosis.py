@@ -1,7 +1,8 @@
-"""The cause of a leg's end, with evidence: by its record, else by GitHub's facts of its job. Pure.
+"""The cause of a job's end, with evidence from its record and from GitHub's facts. Pure.
 
-A leg is one execution of a shard by a job. The rules on its job are tried in order, and each needs
-a text or a measurement; without one the ending is unknown. docs/reference/endings.md has the rules.
+A leg is one execution of a shard by a job. The record decides if it has an end. Otherwise rules are
+tried in order, each of which needs a text or a measurement; if none applies, the ending is unknown.
+docs/reference/endings.md has the rules.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from ciguard.render.notes import Note
 from ciguard.run.policy.guard_rail import memory_thresholds
 from ciguard.text import last_line
 
-# All values of "conclusion" in GitHub's REST API; any other word makes the ending unknown.
+# All values of "conclusion" in GitHub's REST API; with another word the ending is unknown.
 CONCLUSIONS: Final = frozenset(
     {"success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"}
 )
 WAITING: Final = frozenset({"queued", "waiting", "pending", "requested"})
 DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, if the job declares no limit
-# They explain the end of a leg whether or not its disk was full.
+# These codes explain the end of a leg, even if its disk was full.
 _EXPLAINED_EXIT_CODES: Final = KILLED_CODES | {ExitCode.TESTS_FAILED}
 # The name in templates/workflow.yml.j2, or GitHub's name for an unnamed step that uses an action.
 TESTS_STEP: Final = re.compile(r"Run the shard|Run \S+/run(@\S+)?$")
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
-LOW_HEADROOM_RATIO: Final = 0.5  # of the largest headroom: some machines are always short of it
+LOW_HEADROOM_RATIO: Final = 0.5  # of the largest headroom, as some machines never have much
 _MEMORY_EVENTS: Final = ("memory_low", "memory_not_reclaimable", "memory_guard", "signal")
 
 # Endings in a record that do not name the cause: the leg received a request to stop.
@@ -50,16 +51,16 @@ ENDED_BY_REQUEST: Final[tuple[Ending, ...]] = ("unknown", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class JobEvidence:
-    """The facts that GitHub gave of a leg's job.
+    """GitHub's facts of the job of a leg.
 
     Attributes:
-        job: that of the attempt in which it ran last; None if the run has no such job.
+        job: the job in its last attempt; None if the run has no such job.
         name: the name by which the job was searched.
-        annotations: None if they are unknown; then `not_fetched` has the reason.
-        log: the end of the log, "" if it is unknown or was not needed for the cause.
-        log_endings: timeouts and memory that ran out, counted in a longer part of the log.
-        limit_s: time limit of the job; None if the plan has none.
-        of_run: texts on another cancelled job of the run that apply to all of them.
+        annotations: None if they are unknown; `not_fetched` then has the reason.
+        log: the end of the log; "" if it is unknown or was not needed.
+        log_endings: number of timeouts and of memory failures in a longer part of the log.
+        limit_s: time limit of the job; None if the plan has no limit.
+        of_run: texts on another cancelled job of the run that apply to all cancelled jobs.
         not_fetched: the facts that GitHub refused, with the reasons.
     """
 
@@ -79,7 +80,7 @@ class LegEnd:
 
     Attributes:
         ending: "unknown" if no evidence decides it.
-        problem: why the leg does not count as ended by itself; None if it does.
+        problem: the reason why the leg counts as incomplete; None if it ended by itself.
         cause: the reason for the problem, by the facts of the job.
         culprits: the units that were running.
     """
@@ -92,7 +93,7 @@ class LegEnd:
 
 
 def leg_end(record: Record) -> LegEnd:
-    """Return the end of a leg by its record alone: by the last line, if it is an end line."""
+    """Return the end of a leg by its record alone: by the last line, if this is an end line."""
     if record.end is None:
         return LegEnd("unknown", _unended(record))
     ending = record.end.ending
@@ -116,7 +117,7 @@ def _unended(record: Record) -> Note:
 
 
 def is_from_result_files(record: Record) -> bool:
-    """Return whether a record was made only of result files that jobs of the user's own wrote.
+    """Return whether a record was made only of result files, which the user's own jobs wrote.
 
     Result files that a leg collected name a process of the leg.
     """
@@ -126,14 +127,14 @@ def is_from_result_files(record: Record) -> bool:
 
 
 def _ends_at_checkpoint(record: Record) -> bool:
-    """Return whether no step resumed the tests after the last step that paused at a checkpoint."""
+    """Return whether the last step paused at a checkpoint, and no step resumed the tests."""
     steps = [event for event in record.events if event.kind in ("paused", "resumed")]
     last = max(steps, key=lambda step: (step.at_s or 0.0, step.kind == "resumed"), default=None)
     return last is not None and last.kind == "paused"
 
 
 def _own_reason(record: Record, ending: Ending) -> Note:
-    """Return the ending that the leg recorded, with the last output of a process that caused it."""
+    """Return the recorded ending, with the last output of a process that caused it."""
     kinds = {"setup_failed": "last_output", "crash": "last_output", "unknown": "internal_error"}
     outputs = [last_line(line.detail) for line in record.events if line.kind == kinds.get(ending)]
     kind = "internal_error" if ending == "unknown" and outputs else ending
@@ -141,7 +142,7 @@ def _own_reason(record: Record, ending: Ending) -> Note:
 
 
 def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
-    """Return the units that started and have no result, by start time: any may be the culprit.
+    """Return the started units without a result, by start time; any of them may be the culprit.
 
     A unit with several cases runs until its process ends or starts the next unit.
     """
@@ -157,7 +158,7 @@ def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
 
 
 def memory_trend(record: Record | None) -> Note | None:
-    """Return the fall of free memory until the record ends; None if there is none.
+    """Return the fall of free memory before the end of the record; None if memory did not fall.
 
     Memory falls if the last headroom is below the first threshold of the leg's guard rail, and less
     than half of the largest headroom.
@@ -188,12 +189,12 @@ def peak_note(record: Record | None) -> Note | None:
 
 
 def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None) -> LegEnd:
-    """Return the end of a leg with all evidence, unless the leg ended by itself.
+    """Return the end of a leg with all evidence; an end without a problem is unchanged.
 
-    Of its record, the fall of memory and the last three signals and memory events are evidence.
+    The evidence of the record is the fall of memory, and its last three signals and memory events.
 
     Args:
-        end: the end by the record alone; without a problem it is returned unchanged.
+        end: the end by the record alone.
         facts: None if GitHub was not asked.
     """
     if end.problem is None:
@@ -227,13 +228,13 @@ def _distinct(notes: Sequence[Note]) -> tuple[Note, ...]:
 def _diagnosis(
     ending: Ending, *evidence: Note, kind: str | None = None, facts: Mapping[str, Any] | None = None
 ) -> LegEnd:
-    """Return an end whose cause has the kind, by default the ending."""
+    """Return an end whose cause has this kind, by default the ending."""
     cause = Note(kind or ending, facts or {})
     return LegEnd(ending, cause=cause, evidence=evidence)
 
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
-    """Return whether the log is not needed, as for the error of a step before the tests."""
+    """Return whether the cause is known without the log, as for a failed step before the tests."""
     match = first_match(facts.annotations or ()) or first_match(facts.of_run, run_wide=True)
     if match is not None or _refused_artifact(facts, record) is not None:
         return True
@@ -241,7 +242,7 @@ def is_explained(facts: JobEvidence, record: Record | None) -> bool:
 
 
 def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
-    """Return ending, cause and evidence of a leg that did not end by itself, by the first rule."""
+    """Return the end of a leg that did not end by itself, by the first rule that applies."""
     job = facts.job
     if job is None:
         return _diagnosis("never_started", kind="no_job", facts={"name": facts.name})
@@ -257,7 +258,7 @@ def diagnose(facts: JobEvidence, record: Record | None) -> LegEnd:
 
 
 def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
-    """Rule of the texts in annotations and log; some texts in a log need a second witness."""
+    """Apply the rule of texts in annotations and log; some texts in a log need a second witness."""
     witnesses = _corroborations(facts, job, record)
     match = first_match(facts.annotations or (), facts.log, corroborated=witnesses)
     if match is None:
@@ -273,7 +274,7 @@ def _logged(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
 def _corroborations(
     facts: JobEvidence, job: Job, record: Record | None
 ) -> dict[Ending, Note | None]:
-    """Return by ending the second witness of texts that a test may print; None: the text itself."""
+    """Return by ending the second witness of texts that a test may print; None: not needed."""
     if job.conclusion != "failure":
         return {}
     witnesses: dict[Ending, Note | None] = {}
@@ -308,7 +309,7 @@ def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | 
     if job.conclusion != "cancelled":
         return None
     if wall_s is not None and wall_s >= limit_s and (job.steps or record is not None):
-        # The annotation may be missing (no `checks: read`); 20-40 s over the limit are usual.
+        # Without `checks: read` there is no annotation; 20-40 s over the limit are usual.
         return _at_limit(facts)
     match = first_match(facts.of_run, run_wide=True)
     if match is not None:
@@ -337,7 +338,7 @@ def _setup_failed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd
 
 
 def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | None:
-    """Rule of exit codes of a kill, which need samples of falling memory as second witness."""
+    """Apply the rule of exit codes of a kill, which need samples of falling memory as well."""
     code, trend = exit_code(facts.annotations or (), facts.log), memory_trend(record)
     if code is None or code[0] not in KILLED_CODES or not trend or job.conclusion != "failure":
         return None
@@ -345,9 +346,9 @@ def _killed(facts: JobEvidence, job: Job, record: Record | None) -> LegEnd | Non
 
 
 def _refused_artifact(facts: JobEvidence, record: Record | None) -> tuple[str, Note] | None:
-    """Return the artifact that was refused for its name if it may have held the record.
+    """Return the artifact that GitHub refused because of its name, if it may be the record.
 
-    A truncated record was uploaded, so no artifact of it was refused.
+    If a truncated record was uploaded, no artifact of it was refused.
     """
     if record is not None and record.end is None:
         return None
@@ -386,13 +387,9 @@ Consistency = Literal["agrees", "open", "contradicts", "unknown"]
 
 
 def consistency(job: Job, *, failed: bool) -> Consistency:
-    """Compare a job with its leg, whose record has a regular end.
-
-    Args:
-        failed: the record explains a failed step.
-    """
+    """Compare a job with the regular end of its record, which may explain that a step `failed`."""
     if job.status == "in_progress":
-        return "open"  # the list is later than `needs`
+        return "open"  # the list of jobs is older than the end of the job
     if job.status in WAITING:
         return "contradicts"
     if job.status != "completed" or job.conclusion not in CONCLUSIONS:
@@ -402,7 +399,7 @@ def consistency(job: Job, *, failed: bool) -> Consistency:
 
 
 def conclusion_of(job: Job) -> str:
-    """Return GitHub's conclusion of a completed job, else its status."""
+    """Return GitHub's conclusion of a completed job, otherwise its status."""
     return f"{job.conclusion if job.status == 'completed' else job.status}"[:40]
 
 

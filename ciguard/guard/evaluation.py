@@ -1,4 +1,4 @@
-"""One judgement as guard, report and export share it: options -> run, policy, GitHub -> verdict."""
+"""The judgement that guard, report and export share: options -> run, policy, GitHub -> verdict."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class PastRuns:
 
     Args:
         load: reads the history.
-        location: that of the history which judges the run; "" if it has no name.
+        location: location of the history that judges the run; "" if it has no name.
     """
 
     def __init__(self, load: Callable[[], LoadedHistory], location: str = "") -> None:
@@ -143,8 +143,8 @@ def past_runs_of(
     """Return the history that a command reads, on demand.
 
     Args:
-        location: that of the command line; None leaves it to the configuration, of a proposal to
-            that of its base.
+        location: location on the command line; None for the configured one, which the base
+            configures for an unmerged run.
         github: show a problem as an annotation of the run.
         instead: reads past runs as long as there is no history.
     """
@@ -196,9 +196,9 @@ class EvaluationOptions:
         ignore_base_failures: ignore tests that also fail on the base.
         from_results: the results are files of the user's own jobs.
         plan_path: path of the plan in the repository; "" if the plan is not one of its files.
-        count: take the number of tests of the base from the past runs if the plan has none.
-        expected: number of shards with results of a run without a plan; None: any.
-        coverage: that of the run; None if it is not known.
+        count: take the number of tests of the base from past runs, if the plan does not have it.
+        expected: number of shards that need results, for a run without a plan; None: any.
+        coverage: coverage of the run; None if unknown.
     """
 
     ignore_base_failures: bool = False
@@ -290,7 +290,7 @@ def evaluate(
 def _find_owners(
     context: RunContext, policy: Policy, verdict: Verdict
 ) -> Mapping[UnitKey, tuple[str, ...]]:
-    """Find the owners of the tests that failed, by the files of the commit of the policy."""
+    """Find the owners of the tests that failed, by the files at the commit of the policy."""
     failures = (*verdict.failures, *verdict.quarantined, *verdict.failing_on_base)
     results = [*(failure.result for failure in failures), *(unit.first for unit in verdict.flaky)]
     if not results or policy.source == "strictest":
@@ -313,7 +313,7 @@ def _find_owners(
 def _read_unplanned(
     context: RunContext, inputs: RunInputs, history: History | None, expected: int | None
 ) -> tuple[Plan, tuple[Record, ...], Iterable[Finding]]:
-    """Return a plan of the run's own result files, their records, and what is missing of them."""
+    """Return a plan of the run's own result files, their records, and findings on missing ones."""
     files, last, in_several = inputs.read_inputs, None, frozenset[str]()
     others = (item.path for item in files.results if not may_be_of_results(item))
     if left_out := ", ".join((*files.left_out, *others)):
@@ -328,7 +328,7 @@ def _read_unplanned(
     records = tuple(replace(record, header=replace(record.identity, **facts)) for record in records)
     findings = list(check_unplanned(plan, expected, files.missing, last))
     if inputs.subject_run is not None and inputs.subject_run.source is not None:
-        with suppress(RemoteError):  # they only explain: `needs` says that a job failed
+        with suppress(RemoteError):  # these facts only explain a failure that `needs` has
             findings += check_died_jobs(inputs.subject_run.source)
     return plan, records, findings
 
@@ -355,7 +355,7 @@ def _facts_of_run(context: RunContext, named: SubjectRun | None) -> dict[str, An
 def _check_cases(
     context: RunContext, plan: Plan, policy: Policy, selected: Callable[[], Selection]
 ) -> Iterator[Finding]:
-    """Find the cases that the base's runs had and this run has not.
+    """Find the cases of the base's runs that this run does not have.
 
     Each file is compared with the version that the base's run tested, if both can be read.
     """
@@ -363,7 +363,7 @@ def _check_cases(
         return
     records = tuple(selected().newest.values())
     losses = find_case_losses(plan, records, policy.base_cases)
-    # The commit that the records are of, else that of the run; "" if it is not known.
+    # The commit of the records, or that of the run; "" if unknown.
     commits = {record.header.tested_sha for record in records if record.header is not None} - {None}
     commits = commits or {context.run.tested_sha if context.run is not None else None}
     tested = next(iter(commits)) or "" if len(commits) == 1 else ""
@@ -380,7 +380,7 @@ def _check_cases(
 def write_annotations_and_outputs(
     invocation: Invocation, verdict: Verdict, outputs: Mapping[str, str]
 ) -> None:
-    """Annotate the run, and set the outputs of the step: those of the verdict, and `outputs`."""
+    """Annotate the run, and set the step's outputs: those of the verdict, and `outputs`."""
     for item in annotations_of(verdict):
         # The runner reads commands from both streams; stdout stays the answer.
         console.workflow_command(

@@ -1,4 +1,4 @@
-"""The grouping of failures by cause: by exception and frame, else by exception and message. Pure.
+"""The grouping of failures by cause: exception and frame, or exception and message. Pure.
 
 A record keeps the first 4,096 bytes of a message, so frames are often missing: then the text of the
 message decides, without numbers, addresses, paths and ids, which differ between tests. The callers
@@ -155,7 +155,7 @@ def find_hotspots(
 
 
 def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:
-    """Return the class of a unit, else its file; never only the unit without its parameters."""
+    """Return the class of a unit, or its file; never only the unit without its parameters."""
     suite = suites.get(key.suite)
     adapter = FRAMEWORKS.get(suite.framework) if suite is not None else None
     own = _PARAMETERS.split(key.unit, maxsplit=1)[0]
@@ -193,7 +193,7 @@ def _signature(result: Result) -> tuple[_Signature, tuple[str, ...]]:
 
 
 def _group_message(root: _Signature, group: Sequence[Failure]) -> str:
-    """Return the message of the failures if all are equal, else their common part."""
+    """Return the message of the failures if all are equal, otherwise their common part."""
     if len(group) > 1 and not root.message:
         return ""
     first = _message_of(group[0])

@@ -1,9 +1,9 @@
 """GitHub's facts of a run: the job of each shard, and contradictions of jobs and records.
 
-A run costs one call for its jobs, and two calls for each dead leg (job of a shard that did not end
-well). `toJSON(needs)` has a matrix as one job, with success also for `continue-on-error`, and
-either result for a skipped or cancelled leg: so `needs` can only make a verdict worse.
-Pure but for the `RunApi` that the caller passes.
+A run costs one request for its jobs, and two requests for each dead leg (job of a shard that did
+not end well). `toJSON(needs)` has a matrix as one job. It has "success" also for
+`continue-on-error`, and either result for a skipped or cancelled leg, so that `needs` can only make
+a verdict worse. Pure, except for the `RunApi` that the caller passes.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from ciguard.render.notes import Note
 
 T = TypeVar("T")
 
-# Names of the planning job, by `init` and by the actions: no test explains its failure.
+# Names of the planning job by `init` and by the actions. No test explains a failure of this job.
 PLANNING: Final = ("plan", "ciguard")
-LOG_CHARS: Final = 64 * 1024  # that are searched for causes: those are in the last lines
+LOG_CHARS: Final = 64 * 1024  # searched for causes, which are in the last lines
 COUNTED_CHARS: Final = 64 << 20  # of all logs in which timeouts are counted
 UNCOUNTED: Final = ("cancelled", "superseded", "lost_runner", "never_started")  # by endings_note
 MAX_QUERIED_LEGS: Final = 60  # GitHub allows 1,000 calls an hour; a report takes few of them
 DIED: Final = ("cancelled", "failure", "timed_out")
-LEGS: Final = "tests"  # the matrix job of `init`: failed tests explain its failure
+LEGS: Final = "tests"  # the matrix job of `init`, whose failure failed tests explain
 
 
 class EvaluatedRun(Protocol):
@@ -75,15 +75,15 @@ class RunApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts that GitHub gave of a run.
+    """GitHub's facts of a run.
 
     Attributes:
         run_id, run_attempt: id and current attempt of the judged run.
         legs: by shard, the facts of its job, also if the run has no such job.
         ambiguous: by shard, several jobs with its name.
-        unknown: the reason why the jobs are not known; None if they are.
+        unknown: the reason why the jobs are unknown; None if they are known.
         head_shas: commits of the run, by its event and its jobs.
-        replanned: the planning job that failed in a later attempt than that of the last leg.
+        replanned: the planning job, if it failed in a later attempt than that of the last leg.
     """
 
     run_id: int | None = None
@@ -96,12 +96,12 @@ class RunFacts:
 
     @property
     def jobs(self) -> dict[str, Job]:
-        """By shard, its job in the attempt in which it ran last, if that is known."""
+        """For each shard, its job in the last attempt in which the job ran, if known."""
         return {shard: facts.job for shard, facts in self.legs.items() if facts.job is not None}
 
 
 def select_of_run(plan: Plan, records: Iterable[Record], platform: RunFacts | None) -> Selection:
-    """Select the records that count, by GitHub's facts of the run; None: GitHub was not asked."""
+    """Select the records that count; GitHub's facts are None if GitHub was not asked."""
     # The ids of the run are known even if GitHub refused to list its jobs.
     known = platform if platform is not None else RunFacts()
     attempts = {shard: job.run_attempt for shard, job in known.jobs.items()}
@@ -115,14 +115,14 @@ def query_jobs(
     *,
     foreign: bool = False,
 ) -> RunFacts | None:
-    """Ask GitHub for the jobs, and for the causes of dead legs and of contradicted records.
+    """Query GitHub for the jobs, and for the causes of dead legs and of contradicted records.
 
-    If GitHub refuses, the facts name the reason, and the legs are judged by the records alone.
+    If GitHub refuses, the facts have the reason, and the legs are judged by the records alone.
 
     Args:
         evaluated_run: None outside of a run: GitHub is not asked, and the answer is None.
-        foreign: the jobs are the user's own. If the plan does not name these jobs, their names are
-            guessed by the keys of the shards; the answer is None if no name fits.
+        foreign: the jobs are the user's own. If the plan does not have their names, jobs are found
+            by the keys of the shards; the answer is None if no name fits.
     """
     is_guess = foreign and not any(shard.job for shard in plan.shards)
     if evaluated_run is None or (is_guess and evaluated_run.source is None):
@@ -166,7 +166,7 @@ def _limit_s(plan: Plan, shard: Shard, *, foreign: bool) -> float | None:
 
 
 def _unmatched(plan: Plan, jobs: int) -> Note:
-    """Return the reason why no job fits a shard: the name that the plan expects."""
+    """Return the reason why no job matches a shard, with the name that the plan expects."""
     first = next(iter(plan.shards), None)
     if first is not None and plan.combination(first) is not None:
         return Note("jobs_without_shard", {"shard": first.key, "jobs": jobs})
@@ -188,7 +188,7 @@ def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str
             dead[shard.key] = record
             continue
         if consistency(facts.job, failed=False) != "contradicts":
-            continue  # of nearly all legs: `read_leg` would go through all their results
+            continue  # a shortcut for nearly all legs: `read_leg` would read all results
         if not explains_failure(read_leg(shard, record)):
             dead[shard.key] = record
     return dead
@@ -197,7 +197,7 @@ def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str
 def _query_dead_legs(
     legs: Mapping[str, JobEvidence], dead: Mapping[str, Record | None], source: RunApi
 ) -> dict[str, JobEvidence]:
-    """Return the facts of dead legs; logs of which annotations name the cause are only counted."""
+    """Return the facts of dead legs; only counts of a log, if annotations have the cause."""
     refused, left = dict[str, Note](), COUNTED_CHARS
     answers: dict[str, JobEvidence] = {}
     for number, shard in enumerate(dead):
@@ -208,7 +208,7 @@ def _query_dead_legs(
         else:
             annotations, errors = _ask(source.annotations, job, "annotations", refused)
             answers[shard] = replace(facts, annotations=annotations, not_fetched=errors)
-    # By attempt, the text on one job that applies to all jobs cancelled with it.
+    # By attempt, the texts on one job that apply to all jobs which were cancelled with it.
     of_run: dict[int, tuple[str, ...]] = {}
     for facts in answers.values():
         match = first_match(facts.annotations or (), run_wide=True)
@@ -236,7 +236,7 @@ def _query_dead_legs(
 def _ask(
     request: Callable[[Job], T], job: Job, resource: str, refused: dict[str, Note]
 ) -> tuple[T | None, tuple[Note, ...]]:
-    """Return the answer or the error; a resource that was refused for good is not asked again."""
+    """Return the answer or the error; a resource that GitHub refused is not requested again."""
     if resource in refused:
         return None, (refused[resource],)
     try:
@@ -273,7 +273,7 @@ def match_jobs(
 
 
 def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, ...]]:
-    """Find the job of each shard among jobs of the user's own: by the plan's name, else by the key.
+    """Find the job of each shard among the user's own jobs, by the plan's name or by the key.
 
     A key, or the plan's name as the end of a longer name, must fit the name of exactly one job.
     """
@@ -292,14 +292,14 @@ def match_foreign_jobs(plan: Plan, jobs: Sequence[Job]) -> dict[str, tuple[Job, 
 
 
 def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
-    """Return the name itself; else the names of jobs of called workflows that end with it."""
+    """Return the name itself; otherwise the names of jobs of called workflows that end with it."""
     if name in by_name:
         return [name]
     return sorted(full_name for full_name in by_name if full_name.endswith(f" / {name}"))
 
 
 def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[Job]) -> Job | None:
-    """Return the planning job if it failed in a later attempt than that of all legs; else None.
+    """Return the planning job if it failed in a later attempt than all legs; otherwise None.
 
     "Re-run all jobs" plans again. If the planning job then fails, no leg has a job in that attempt,
     and the records of the attempt before must not count for the run.
@@ -358,15 +358,15 @@ def check_needs(
 
     Args:
         is_explained: the records have a reason for the failure of a job.
-        is_excused: that reason does not fail the run.
-        names: names of the matrix job by the records; "" for one that is unknown.
+        is_excused: this reason does not fail the run.
+        names: names of the matrix job by the records; "" for an unknown name.
     """
     if not jobs:
         yield Finding("needs_empty")
     legs = {job.name for job in jobs} & ((names - {""}) or {LEGS})
     red = {job.name for job in jobs if job.result == "failure" and job.name not in PLANNING}
     if not legs and len(red) == 1:
-        legs = red  # the only failed job is taken for that of the legs
+        legs = red  # the only failed job counts as the job of the legs
     for job in jobs:
         if job.result == "success":
             continue
@@ -381,7 +381,7 @@ def check_needs(
 
 
 def check_died_jobs(source: RunApi) -> Iterator[Finding]:
-    """Find the jobs that GitHub ended, and counts of logs, of a run whose shards name no job."""
+    """Find the jobs that GitHub ended, and counts of logs, if the shards name no jobs."""
     last = chain.from_iterable(last_attempts(source.jobs()).values())
     bad = [job for job in last if job.conclusion in DIED]
     refused, left = dict[str, Note](), COUNTED_CHARS
@@ -417,7 +417,7 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
     evidence = platform.legs.get(shard)
     if evidence is None:
         candidates = platform.ambiguous.get(shard, ())
-        if candidates:  # else its job was only guessed, and no job has the name
+        if candidates:  # without a candidate, the name of the job was only guessed
             yield _ambiguous(shard, candidates, _attempt(leg), failed=failed)
         return
     job = evidence.job
@@ -440,10 +440,10 @@ def _check_leg(leg: LegResult, platform: RunFacts) -> Iterator[Finding]:
 
 
 def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: bool) -> Finding:
-    """Judge several jobs of one name, one of which is the shard's: may it contradict the record?
+    """Judge several jobs of one name, one of which is the shard's and may contradict the record.
 
     It may if the result of a job differs from the record, if a job ran in a later attempt than the
-    record's, or if none ran in that attempt. A job of an older attempt belongs to another caller.
+    record's, or if none ran in this attempt. A job of an older attempt belongs to another caller.
     """
     ran = {job.run_attempt for job in jobs}
     bad = [job for job in jobs if consistency(job, failed=failed) in ("contradicts", "unknown")]

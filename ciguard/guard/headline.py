@@ -1,4 +1,4 @@
-"""The first sentence of a verdict: which findings, failures and warnings it names. Pure."""
+"""The first sentence of a verdict: the findings, failures and warnings that it names. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ciguard.render.notes import name_shards
 from ciguard.run.frameworks.registry import FRAMEWORKS
 from ciguard.text import count_of
 
-MAX_SHARDS: Final = 3  # that the headline names; the rest is counted
-# Findings of which one is named, and several are counted: their kinds, the last one that of their
-# rest, then noun and verb.
+MAX_SHARDS: Final = 3  # shards that the headline names; it counts the others
+# Findings that the headline names if there is one, and counts if there are several: their kinds
+# (the last is the kind of the omitted rest), noun and verb.
 _REPEATED: Final = ("flaky_new_test", *(f"new_test_fails_{how}" for how in DEPENDENCES))
 COUNTED: Final[Sequence[tuple[tuple[str, ...], str, str]]] = (
     (("above_limit", "more_above_limit"), "test", "took more than a limit"),
@@ -26,7 +26,7 @@ COUNTED: Final[Sequence[tuple[tuple[str, ...], str, str]]] = (
 SUMMED_UP: Final = (*chain.from_iterable(kinds for kinds, _, _ in COUNTED), "unexplained_exit")
 EXCEPTION_PREFIX: Final = "but "
 ORPHANS: Final[tuple[str, ...]] = ("orphans", "orphans_of_list", "orphans_lost", "unreached")
-# Warnings that the headline names: many readers see nothing else.
+# Warnings that the headline names, because many readers see only the headline.
 HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
     "absent_shards",
     "base_plan_unread",
@@ -41,10 +41,10 @@ HEADLINE_WARNINGS: Final[tuple[str, ...]] = (
 
 
 def headline(verdict: Verdict, whose: str | None = None) -> str:
-    """Word the first sentence of a verdict: its state in capitals, then the worst findings.
+    """Return the first sentence of a verdict: its state in capitals, then the worst findings.
 
     Args:
-        whose: whose the failures are, in words, "" if unknown; then "FAILED" is left out.
+        whose: origin of the failures in words ("" if unknown), which replaces "FAILED".
     """
     drill = verdict.plan.drill
     if drill is None:
@@ -90,12 +90,12 @@ def _units(cases: Sequence[Failure | Excused]) -> int:
 
 
 def _shards(keys: Sequence[str], verdict: Verdict) -> str:
-    """Return "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
+    """Return text such as "shard 03 of 8" or "shards 03, 05 and 2 more of 8"."""
     return f"{name_shards(keys, MAX_SHARDS)} of {len(verdict.legs)}"
 
 
 def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
-    # If all records are of another plan, the other findings follow from that mistake.
+    # If all records belong to another plan, all other findings follow from this mistake.
     yield from (finding_message(item) for item in decisive if item.kind == "only_other_plans")
     affected = {finding.shard for finding in decisive}
     absent = [leg for leg in verdict.legs if not leg.recorded and leg.shard in affected]
@@ -153,7 +153,7 @@ def _passed(verdict: Verdict) -> str:
         was = "was" if verdict.planned == 1 else "were"
         return f"{EXCEPTION_PREFIX}NOTHING RAN: {every} of {shards} {was} skipped"
     has = "has" if verdict.planned == 1 else "have"
-    # A unit of most frameworks is a file, with several cases.
+    # In most frameworks a unit is a file, which has several cases.
     cases = sum(verdict.counts.values())
     of_cases = "of them" if cases == verdict.planned else f"of {count_of(cases, 'case')}"
     suffix = f", {skipped:,} {of_cases} skipped" if skipped else ""
@@ -162,13 +162,13 @@ def _passed(verdict: Verdict) -> str:
 
 
 def unit_noun(verdict: Verdict) -> str:
-    """Return "test file" if the frameworks of all suites select whole files, else "test"."""
+    """Return "test file" if the frameworks of all suites select whole files, otherwise "test"."""
     adapters = [FRAMEWORKS.get(suite.framework) for suite in verdict.plan.suites.values()]
     are_files = all(adapter is not None and adapter.unit == "file" for adapter in adapters)
     return "test file" if are_files and adapters else "test"
 
 
 def _difference(verdict: Verdict) -> str:
-    """Return ", 6 new, 1 gone": tests that exist and were not planned, and the reverse."""
+    """Return ", 6 new, 1 gone": unplanned tests that exist, and planned tests that do not."""
     counts = ((verdict.new, "new"), (verdict.gone, "gone"))
     return "".join(f", {count:,} {word}" for count, word in counts if count)

@@ -231,11 +231,7 @@ def exited_with_failures(leg: LegResult) -> bool:
 
 
 def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], plan: Plan) -> Iterator[Finding]:
-    """Find the faults of a leg.
-
-    Args:
-        lost: planned units of the leg without a final result.
-    """
+    """Find the faults of a leg, with the planned units that have no final result (`lost`)."""
     shard, record, end = leg.shard.key, leg.record, leg.end
     if end.problem is not None:
         kind, facts = end.problem.kind, end.problem.facts
@@ -430,7 +426,8 @@ def process_findings(record: Record, shard: str, *, ended_by_itself: bool) -> It
     """Find ends of processes that fail the run, or give a warning.
 
     Args:
-        ended_by_itself: the leg ended by itself; else the finding of its end covers its processes.
+        ended_by_itself: the leg ended by itself; otherwise the finding of its end covers its
+            processes.
     """
     red = {event.process: event for event in unexplained(record)}
     remaining = dict(red)

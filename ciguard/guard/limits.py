@@ -43,10 +43,11 @@ def check_limits(
 
 
 def _above(key: UnitKey, unit: UnitResult, limit: Limit) -> Iterator[Taken]:
-    """Yield the passed tests of a unit above its limit, else the unit if its memory is above.
+    """Yield the passed tests of a unit above its limit, otherwise the unit if its memory is above.
 
-    A test has its own peak where it was measured, as in a worker of its own. Else only bounds are
-    known, which all tests of a file share and which contain child processes: the lower one counts.
+    A test has its own peak where it was measured, as in a worker of its own. Otherwise only bounds
+    are known, which all tests of a file share and which contain child processes: the lower one
+    counts.
     """
     passed = [case for case in unit.cases if case.outcome == "passed"]
     is_measured = False

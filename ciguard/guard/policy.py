@@ -1,4 +1,4 @@
-"""The policy by which a run is judged: that of the base for a pull request, else the run's own.
+"""The policy by which a run is judged: the base's for a pull request, otherwise the run's own.
 
 If the policy of the base cannot be read, the strictest policy applies: a run that passes it would
 pass any other. A command makes the `RunContext` of folder and environment, a service of GitHub.
@@ -98,7 +98,7 @@ class _PolicyFiles:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions to the history beside known failures; the history is read only for a question.
+    """Further questions to the history, besides known failures; without one it is not read.
 
     Attributes:
         suites: suites whose number of units on the base is asked; None: not asked.
@@ -144,7 +144,7 @@ def effective_policy(
             lowest = context.config.coverage
             strict = Policy(
                 max_drop=0.0,
-                # The proposal's own shares: few suites execute all of their tests, or cover all.
+                # Shares are the proposal's own: few suites execute all tests, or cover all code.
                 min_executed=context.config.guard.min_executed,
                 coverage_minima=(lowest.minimum, lowest.diff_minimum),
                 coverage_suites=lowest.suites,
@@ -211,7 +211,7 @@ def _with_answers(
     history = load() if suites is not None or orphans or units else None
     if history is None:
         return policy
-    # On demand: importing numpy takes as long as judging 20,000 units.
+    # Imported on demand: numpy takes as long as the judgement of 20,000 units.
     from ciguard.history import query  # noqa: PLC0415
 
     base = base_query(run)
@@ -239,7 +239,7 @@ def _own_quarantine(context: RunContext) -> Quarantine:
 
 
 def _ending_entries(context: RunContext, quarantine: Quarantine) -> Iterator[Finding]:
-    """Warn of entries that have expired, and in runs of the base of those that soon will."""
+    """Warn of expired entries and, in runs of the base, of entries that soon expire."""
     branch = (context.run.base_branch if context.run is not None else None) or "the base branch"
     grace = quarantine_codec.GRACE
     for entry in quarantine.entries:
@@ -281,12 +281,12 @@ def _base_plan(context: RunContext, commit: str, path: str) -> tuple[Plan | None
 
 
 def past_runs_location(context: RunContext, named: str | None) -> str:
-    """Return where the past runs are: for an unmerged run, where the base says it.
+    """Return the location of the past runs; the base configures it for an unmerged run.
 
-    A proposal that named its own history would choose its baseline, and who gets the token.
+    Otherwise a proposal could choose its baseline, and the receiver of the token.
 
     Args:
-        named: location of the command line; None leaves it to the configuration.
+        named: location on the command line; None for the configured one.
 
     Raises:
         CiguardError: the base cannot be read, or the proposal changes the file of the history.
@@ -318,7 +318,7 @@ def _quarantine(texts: Mapping[str, bytes], context: RunContext) -> Quarantine:
 
 
 def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
-    """Find the mistakes that only the base has; a change that repairs them may merge: a warning."""
+    """Warn of mistakes that only the base has, so that a change which repairs them may merge."""
     for problem in base.quarantine.problems:
         if problem not in own.quarantine.problems:
             facts = {"place": "base", "problem": problem}
@@ -347,7 +347,7 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
 
 
 def base_query(run: ActionsRun | None) -> BaseQuery:
-    """Return the run whose base's past runs are asked."""
+    """Return the query for the past runs of a run's base."""
     from ciguard.history.query import BaseQuery  # noqa: PLC0415
 
     if run is None:

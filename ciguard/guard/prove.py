@@ -1,7 +1,8 @@
-"""The proof that each planned unit has exactly one final result: plan + records -> verdict. Pure.
+"""Proof that each planned unit has exactly one final result: plan + records -> verdict. Pure.
 
-The expected legs (executions of shards by jobs) come from the plan, never from the records: no job
-can detect its own absence. Failures that the quarantine or the base excuses do not count.
+The expected jobs come from the plan, never from the records, because no job can detect its own
+absence. A leg is one execution of a shard by a job. Failures that the quarantine or the base
+excuses do not count.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from ciguard.render.notes import Note
 from ciguard.text import MAX_NAMED, unit_name
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
-# One value each for all units with this reason: lost shards may have 100,000 units.
+# All units with this reason share one value, because lost shards may have 100,000 units.
 _NO_RECORD: Final = Note("shard_without_record")
 _UNFINISHED: Final = Note("unfinished")
 _NOT_STARTED: Final = Note("not_started")
@@ -69,13 +70,13 @@ _EXECUTION: Final[Mapping[str, str]] = {
     "focus": "tests_focused",
     "filter": "tests_filtered",
 }
-# Of `execution` events. What a test file filters by itself no listing can know.
+# Reasons of `execution` events. A listing cannot know the filters inside a test file.
 STATED_FILTERS: Final = ("filter", "filter_in_tests")
-# Reasons for missing units of a moved block that are not faults of the shard that lacks them.
+# Reasons for missing units of a moved block for which the shard is not to blame.
 UNCLAIMED: Final[tuple[str, ...]] = ("not_claimed_again", "claim_without_record")
-# The worst last, for a unit that moved: one leg may finish it after another leg did not.
+# Statuses of a moved unit, the worst last: one leg may finish a unit that another leg left.
 MOVED_STATUSES: Final[tuple[Status, ...]] = ("unfinished", "good", "bad")
-MAX_UNREAD: Final = 20  # findings; further files are counted in one more
+MAX_UNREAD: Final = 20  # findings; one more counts the other files
 
 
 def prove(
@@ -92,8 +93,8 @@ def prove(
     Args:
         plan: the contract of the run.
         records: all uploaded records, of any plan, run and attempt, in any order.
-        needs: the results of the jobs before this one by GitHub; None: not asked.
-        platform: GitHub's facts of the jobs of the legs; None: not asked.
+        needs: GitHub's results of the jobs before this one; None if GitHub was not asked.
+        platform: GitHub's facts of the jobs of the legs; None if GitHub was not asked.
         policy: the rules beside the plan.
         extra_findings: findings of the reader of the records.
 
@@ -166,9 +167,9 @@ def _needs_findings(
     findings: Sequence[Finding],
     platform: RunFacts | None,
 ) -> Iterator[Finding]:
-    """Judge the jobs before this one by the findings of the records."""
+    """Return findings on the jobs before this one that the findings of records do not explain."""
     excused = bool(excusals.quarantined or excusals.failing_on_base)
-    if platform is not None and platform.unknown is None:  # else another leg's job may have failed
+    if platform is not None and platform.unknown is None:  # otherwise any job may have failed
         excused |= any(ended_in_try(leg.record) for leg in legs)
     explained = bool(excusals.failures) or excused or any(map(exited_with_failures, legs))
     red = bool(excusals.failures) or any(finding.level == "failed" for finding in findings)
@@ -177,7 +178,7 @@ def _needs_findings(
 
 
 def _job(leg: LegResult) -> str:
-    """Return the name of a matrix job as `needs` has it, by the record of a leg; "" if unknown."""
+    """Return the name of a job in `needs`, by the record of its leg; "" if unknown."""
     header = leg.record.header if leg.record is not None else None
     return (header.job or "").partition(" (")[0] if header is not None else ""
 
@@ -205,12 +206,12 @@ def _final_results(
 ) -> tuple[dict[UnitKey, UnitResult], set[UnitKey]]:
     """Return the result of each unit, and the units that ran in several legs without a reason.
 
-    The worst of several results counts, of equal ones the first: no pass hides a failure.
+    The worst of several results counts, so that a pass cannot hide a failure; ties go to the first.
 
     Args:
-        moved: by unit of a block that moved, the legs that may have run the unit. If one of them
-            did not finish the unit, the result of another leg counts. That cannot hide a death:
-            the leg in which the unit died is itself incomplete.
+        moved: by unit of a moved block, the shards that may have run the unit. If one leg did not
+            finish the unit, the result of another leg counts. This cannot hide a death, because the
+            leg in which the unit died is itself incomplete.
     """
     final: dict[UnitKey, UnitResult] = {}
     doubled: set[UnitKey] = set()
@@ -247,7 +248,7 @@ def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> 
 def _legs_findings(
     legs: Iterable[LegResult], missing: Sequence[Missing], plan: Plan
 ) -> Iterator[Finding]:
-    """Find the faults of all legs, of which each lacks the results of its own missing units."""
+    """Yield the findings of each leg, with the missing units that are the leg's own fault."""
     by_shard = {
         shard: tuple(unit.key for unit in units if unit.reason.kind not in UNCLAIMED)
         for shard, units in groupby(missing, key=lambda unit: unit.shard)
@@ -326,12 +327,12 @@ def _misplaced(
     doubled: AbstractSet[UnitKey],
     final: Mapping[UnitKey, UnitResult],
 ) -> Iterator[Finding]:
-    """Find results of unplanned units, and of units in another or several shards."""
+    """Find results of unplanned units, and results of units in another or in several shards."""
     is_by_hand = any(leg.shard.job for leg in legs)
     ended = {key for key, unit in final.items() if is_by_hand and unit.is_over}
     for leg in legs:
-        # Each job of a hand-written matrix has to run what its filter selects: without this rule a
-        # job could run no test at all.
+        # Each job of a hand-written matrix must run the tests that its filter selects. Without this
+        # rule a job could run no test at all.
         if leg.shard.job and leg.record is not None:
             own = {key for key, unit in leg.units.items() if unit.is_over}
             if elsewhere := tuple(sorted((leg.planned - own) & ended)):
@@ -346,9 +347,9 @@ def _misplaced(
 
 
 def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
-    """Find the dry runs, focus, filters and ignored settings that the processes reported, once.
+    """Find the dry runs, focus, filters and ignored settings that the processes reported.
 
-    Cases that a planned filter leaves out are counted, where the frameworks tell.
+    Cases that a planned filter excludes are counted, if the frameworks report them.
     """
     shards: Counter[tuple[str, str]] = Counter()
     left_out: Counter[str] = Counter()
@@ -377,7 +378,7 @@ def check_execution(plan: Plan, legs: Iterable[LegResult]) -> Iterator[Finding]:
 
 
 def _left_out(record: Record) -> int:
-    """Return the number of cases that the files of a leg define, and that were not to run."""
+    """Return the number of cases that the files of a leg define and that a filter excluded."""
     last = {
         (event.suite, event.variant, event.unit): event.facts
         for event in record.events
@@ -387,7 +388,7 @@ def _left_out(record: Record) -> int:
 
 
 def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Find result files of unplanned shards, by shard: such a file might hold a failure."""
+    """Find the result files of unplanned shards, by shard; such a file may contain a failure."""
     for shard, paths in files.items():
         facts = {"theirs": shard, "count": len(paths), "paths": list(paths)}
         shards = [shard.key for shard in plan.shards]
@@ -395,11 +396,7 @@ def check_unknown_shards(plan: Plan, files: Mapping[str, Sequence[str]]) -> Iter
 
 
 def check_unread_files(problems: Sequence[str]) -> Iterator[Finding]:
-    """Find the files that were not read.
-
-    Args:
-        problems: each as "where: why", in any order.
-    """
+    """Find the files that were not read; each problem is "where: why"."""
     for problem in sorted(problems)[:MAX_UNREAD]:
         yield Finding("unread_file", facts={"problem": problem})
     if len(problems) > MAX_UNREAD:
@@ -408,7 +405,7 @@ def check_unread_files(problems: Sequence[str]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Excusals:
-    """The failures that count, and the excused ones, each in their order before."""
+    """The failures that count, and the excused ones, each in the order of the input."""
 
     failures: tuple[Failure, ...]
     quarantined: tuple[Excused, ...] = ()
@@ -416,7 +413,7 @@ class Excusals:
 
 
 def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
-    """Separate the failures that count from those that quarantine or base excuse."""
+    """Separate the failures that count from those that the quarantine or the base excuses."""
     counting, quarantined, ignored = [], [], []
     for failure in failures:
         key = failure.result.key
@@ -428,7 +425,7 @@ def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
             reason = Note("quarantined", facts)
             quarantined.append(Excused(failure.shard, failure.result, reason))
         elif known is not None and (
-            # A test that failed on the base and died now counts.
+            # A test that failed on the base and dies here counts as a failure.
             known.outcome == failure.result.outcome
             or {known.outcome, failure.result.outcome} == {"failed", "errored"}
         ):
@@ -445,10 +442,10 @@ def stale_entries(
     planned: Iterable[UnitKey],
     repeats: Mapping[UnitKey, Repeats],
 ) -> Iterator[Finding]:
-    """Find entries of the quarantine whose tests all passed, and entries without any test.
+    """Find quarantine entries whose tests all passed, and entries that match no test.
 
     Args:
-        final: result of each unit that has one.
+        final: result of each unit that has a result.
         planned: the planned units.
     """
     keys = sorted({*planned, *final}) if entries else ()
@@ -461,18 +458,19 @@ def stale_entries(
 
 
 def _passed(end: UnitResult | None, repeats: Repeats | None) -> bool:
-    """Return whether a unit passed in its first try and each repeat; a skipped unit did not."""
+    """Return whether a unit passed in its first try and in each repeat; a skip is no pass."""
     if end is None or end.status != "good" or end.failures or (repeats and repeats.failed):
         return False
     return any(case.outcome == "passed" for case in end.cases)
 
 
 def with_moves(missing: Sequence[Missing], blocks: Sequence[MovedBlock]) -> tuple[Missing, ...]:
-    """Return the missing units, those of a moved block with the shard of the plan.
+    """Return the missing units; those of a moved block belong to the shard of the plan.
 
-    A block is a group of tests of a plan that an idle leg may claim. The leg that claimed a block
-    owes its units, and so does a leg that has the block by the owner's record and left no record
-    itself; the owner owes none of them. If no record claims the block, its units are missing, too.
+    A block is a group of tests that an idle leg of another shard may claim. The leg that claimed a
+    block has to run its units, and so has a leg that took the block by the owner's record and left
+    no record. The owner then has to run none of them. If no record claims the block, its units are
+    missing, too.
     """
     if not missing or not blocks:
         return tuple(missing)
@@ -496,12 +494,12 @@ def _unclaimed(block: MovedBlock) -> Note | None:
     if block.earlier is None:
         return Note("claim_without_record", {"claimer": block.taker or None})
     shard, attempt = block.earlier
-    # Its own leg runs them in any case; the claimer only with its older record.
+    # The owner runs the units in any case; the claimer only if it continues its older record.
     return Note("not_claimed_again", {"claimer": shard, "attempt": attempt, "owner": block.owner})
 
 
 def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
-    """Find units of unclaimed blocks, one finding for each shard and reason with equal facts."""
+    """Find units of unclaimed blocks; units with equal shard, reason and facts share a finding."""
     groups: dict[tuple[str, str, str], list[Missing]] = defaultdict(list)
     for unit in missing:
         if unit.reason.kind in UNCLAIMED:
@@ -513,10 +511,10 @@ def unclaimed_findings(missing: Iterable[Missing]) -> Iterator[Finding]:
 def _find_repeats(
     plan: Plan, legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]
 ) -> Mapping[UnitKey, Repeats]:
-    """Return the repeats of each test that was to be repeated, of the leg that gave its result.
+    """Return the repeats of each test that was to be repeated, by the leg that gave its result.
 
-    They change no result. A fork controls its records: only planned units that passed count.
-    Without a line on its repeats, it is one that passed. A retry counts as a repeat.
+    Repeats change no result. A fork controls its records, so only planned units that passed count.
+    A planned unit without lines on repeats counts if it passed. A retry counts as a repeat.
     """
     changes = {
         unit.key: unit.change for shard in plan.shards for unit in shard.units if unit.change
@@ -535,14 +533,14 @@ def _find_repeats(
 
 
 def _retries(result: UnitResult) -> Repeats:
-    """Return the tries of a unit that passed in a retry, if it did not run out of memory before."""
+    """Return the tries of a unit that passed in a retry, if its failures were not out of memory."""
     failed = max(result.count_failed_attempts().values(), default=0)
     message = result.failures[0].message if failed else None
     return Repeats("", int(failed > 0), failed, message or "")
 
 
 def _check_repeats(repeats: Mapping[UnitKey, Repeats], policy: Policy) -> Iterator[Finding]:
-    """Find the tests that failed in a repeat: the worst are named, the others counted."""
+    """Find the tests that failed in a repeat; the worst are named, the others counted."""
 
     def level(keys: Sequence[UnitKey]) -> Level:
         is_excused = all(entry_of(policy.quarantine, key) for key in keys)

@@ -1,7 +1,8 @@
-"""The selection of the records that count: those of this plan and run, one for each shard. Pure.
+"""Selection of the records that count: those of this plan and run, one for each shard. Pure.
 
-A record's identity is its shard line. A record of another plan, commit or repository is named in a
-finding and never counts; of the others that of the attempt in which the job ran last counts.
+A record's identity is its shard line. A record of another plan, commit or repository never counts,
+and a finding names it. Of the other records of a shard, that of the attempt in which its job ran
+last counts.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from ciguard.guard.verdict import Finding
 from ciguard.model import Plan, Record, ShardLine
 from ciguard.render.notes import Note
 
-_Foreign = tuple[str, Note]  # of a record that does not count: its shard, and the reason
+_Foreign = tuple[str, Note]  # shard of a record that does not count, and the reason
 
-OWN_FILE: Final = "/supervisor.jsonl"  # of a leg, beside those of its processes
+OWN_FILE: Final = "/supervisor.jsonl"  # the leg's own file, besides those of its processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Selection:
     Attributes:
         newest: the record that counts.
         earlier: the records of older attempts.
-        rejected: for shards without a record, the reason why an uploaded one does not count.
+        rejected: for shards without a record, the reason why an uploaded record does not count.
     """
 
     newest: Mapping[str, Record]
@@ -44,16 +45,16 @@ def select(
     run_id: int | None = None,
     head_shas: AbstractSet[str] = frozenset(),
 ) -> Selection:
-    """Select the record that counts of each shard.
+    """Select the record of each shard that counts.
 
     After "Re-run failed jobs" a leg that did not run again has only a record of an earlier attempt.
     If the last attempt of a leg is unknown, its newest record counts.
 
     Args:
-        attempts: by shard, the attempt in which it ran last. Only a record of that attempt counts:
-            a leg that ran again and left no record died.
+        attempts: by shard, the attempt in which its job ran last. Only a record of this attempt
+            counts, because a leg that ran again and left no record died.
         run_id: id of the judged run; None: the newest run of the records.
-        head_shas: commits of the run by GitHub; empty if they are unknown.
+        head_shas: commits of the run by GitHub; empty if unknown.
     """
     foreign: list[_Foreign] = []
     matching: list[tuple[ShardLine, Record]] = []
@@ -102,7 +103,8 @@ def select(
 def is_undated(record: Record) -> bool:
     """Return whether a record was made of result files whose run attempt is unknown.
 
-    Result files always belong to the judged run, these to the attempt in which their job ran last.
+    Result files belong to the judged run; without an attempt, to the one in which their job ran
+    last.
     """
     header = record.header
     return header is not None and header.run_attempt is None and is_from_result_files(record)
@@ -111,11 +113,11 @@ def is_undated(record: Record) -> bool:
 def _split_other_attempts(
     by_shard: dict[str, list[tuple[int, Record]]], attempts: Mapping[str, int]
 ) -> dict[str, tuple[Note, tuple[Record, ...]]]:
-    """Remove and return the shards without a record of the attempt in which they ran last."""
+    """Remove and return the shards without a record of their job's last attempt."""
     removed: dict[str, tuple[Note, tuple[Record, ...]]] = {}
     for shard, ran_last in attempts.items():
         pairs = by_shard.get(shard, [])
-        # A record of a later attempt than its job had counts no more than an older one.
+        # A record of a later attempt than that of its job does not count either.
         if pairs and pairs[-1][0] != ran_last:
             del by_shard[shard]
             facts = {"theirs": pairs[-1][0], "ours": ran_last}
@@ -126,9 +128,9 @@ def _split_other_attempts(
 def _split_foreign(
     absent: AbstractSet[str], foreign: Sequence[_Foreign], *, any_of_ours: bool
 ) -> tuple[dict[str, Note], list[Finding]]:
-    """Make a foreign record the cause of a shard without a record, else a warning.
+    """Return the reason for each shard with only a foreign record, and warnings on the others.
 
-    If all records are of another plan, one finding names that cause for all shards.
+    If all records are of another plan, one finding has this cause for all shards.
     """
     other_plans = [reason for _, reason in foreign if reason.kind == "other_plan"]
     if other_plans and not any_of_ours:
@@ -146,10 +148,10 @@ def _split_foreign(
 def _check_headless(
     record: Record, counting: Mapping[str, tuple[str, int, int]], keys: AbstractSet[str]
 ) -> Finding:
-    """Judge a record without a shard line, which might hold a failure.
+    """Judge a record without a shard line, which may contain a failure.
 
-    It cannot if the record of a later attempt counts, or if it is only an empty file of a leg, and
-    each shard has a record.
+    It contains none if the record of a later attempt counts, or if it is only an empty file of a
+    leg and each shard has a record.
 
     Args:
         counting: by shard, plan, run and attempt of the record that counts.
@@ -172,7 +174,7 @@ def _check_headless(
 def _mismatch(
     plan: Plan, keys: set[str], record: Record, head_shas: AbstractSet[str]
 ) -> Note | None:
-    """Return why a record is not of this plan; None if it is."""
+    """Return the reason why a record is not of this plan; None if it is."""
     header = record.identity
     if header.plan_id != plan.id:
         return _not_of_ours("other_plan", record, header.plan_id or None, plan.id)
@@ -182,8 +184,8 @@ def _mismatch(
         return _not_of_ours("other_commit", record, header.head_sha, plan.head_sha)
     is_known = bool(head_shas) and header.head_sha is not None  # "" is another commit
     is_other_head = is_known and header.head_sha not in head_shas
-    # For `pull_request_target` and the like GitHub names a commit of the base branch, and the
-    # records name that of the pull request: such a record is accepted.
+    # For events such as `pull_request_target`, GitHub gives a commit of the base branch, and the
+    # records have that of the pull request: such a record is accepted.
     is_accepted = (header.event or "").startswith("pull_request_") or is_from_result_files(record)
     if is_other_head and not is_accepted:
         return _not_of_ours("other_commit", record, header.head_sha, sorted(head_shas))

@@ -1,6 +1,7 @@
-"""The values of a judgement: the policy that goes in, the verdict with its findings that comes out.
+"""The values of a judgement: the policy as its input, the verdict with its findings as its result.
 
-Pure. The policy of a pull request is that of its base: a change does not decide how it is judged.
+A pull request is judged by the policy of its base, because a change must not decide how it is
+judged. prove.py makes the verdict. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
     "failed": ExitCode.TESTS_FAILED,
     "incomplete": ExitCode.INCOMPLETE,
 }
-# Each kind that is in no row makes a run incomplete. The policy or the facts of a finding may state
+# A kind that is in no row makes a run incomplete. The policy or the facts of a finding may set
 # another level (`Finding.stated_level`).
 _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
     "failed": (
@@ -56,20 +57,20 @@ _KINDS: Final[Mapping[Level, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 LEVELS: Final = {kind: level for level, kinds in _KINDS.items() for kind in kinds}
-# The classes of counted cases. An expected failure has the outcome skipped, but ran.
+# The classes of counted cases. An expected failure has the outcome "skipped", although it ran.
 COUNTED: Final = (*OUTCOMES, "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact that the verdict names; all findings but warnings decide the state.
+    """One fact that the verdict names; all findings except warnings decide the state.
 
     Attributes:
         shard: key of the shard; "" if the finding is about the run.
         cause: the reason for the finding, if it is known.
-        evidence: what shows why a leg died.
+        evidence: facts that show why a leg died.
         culprits: units that were running when a leg died.
-        stated_level: the level if the policy or the facts decide it, and not the kind alone.
+        stated_level: the level, if the policy or the facts decide it instead of the kind.
     """
 
     kind: str
@@ -91,20 +92,20 @@ class Leg:
     """A leg, the execution of one planned shard by a job: the facts of its record.
 
     Attributes:
-        recorded: there is a record; without one at most the ending is known.
-        planned: number of units of the shard in the end, with those that moved to it.
+        recorded: there is a record; without a record at most the ending is known.
+        planned: number of units of the shard in the end, with units that moved to it.
         with_result: number of planned units with a final result.
         predicted_wall_s, predicted_peak_bytes: None if the plan had no history of any unit.
         wall_s: a lower bound if the record was cut.
         counts: final cases by outcome.
-        bad: number of final cases that went wrong; those that were stopped with the leg are none.
+        bad: number of final cases that failed, without those that were stopped with the leg.
         endings: bad cases with another ending than "completed", by ending.
         has_script: the commands of the job's own step ran the tests.
         memory_bytes: memory of the runner.
         after_tests: a long time between the last test and the end, with its reason.
-        fewer_at_once: why fewer tests ran at once than the framework would have run.
+        fewer_at_once: reason why fewer tests ran at once than the framework would have run.
         seeds: by process, the seed of a random order, as words for the framework's command line.
-        started_at: by the clock of the runner; None also if the leg resumed an earlier one.
+        started_at: start by the clock of the runner; None also if the leg continued an earlier one.
     """
 
     shard: str
@@ -151,10 +152,10 @@ class FailureGroup:
 
     Attributes:
         kind: the exception's short name, or the ending of the tests.
-        frame: function or file that raised the exception; "" if it is not known.
-        message: the first line of the messages; a placeholder stands for each differing part.
-        failures: by shard, then key; at least one.
-        caller, caller_failures: a function that most stacks share, "" for none; their number.
+        frame: function or file that raised the exception; "" if unknown.
+        message: the first line of the messages, with a placeholder for each differing part.
+        failures: sorted by shard, then key; at least one.
+        caller, caller_failures: a function that most stacks share ("" for none), and their number.
         dividing: numbers of failures by the nearest functions at which the stacks divide.
     """
 
@@ -192,7 +193,7 @@ class Hotspot:
 class Flaky:
     """A unit that failed first and passed in its last try.
 
-    `first` is its first bad result with another cause than memory; without one, the first of all.
+    `first`: its first bad result that was not out of memory, or its first bad result.
     """
 
     key: UnitKey
@@ -204,7 +205,8 @@ class Flaky:
 class Missing:
     """A planned unit without a final result, with the reason.
 
-    `shard` had to run the unit; `planned_shard` is that of the plan if the unit moved, else "".
+    `shard` had to run the unit; `planned_shard` is that of the plan if the unit moved, otherwise
+    "".
     """
 
     key: UnitKey
@@ -215,25 +217,25 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer of guard about one run.
+    """The verdict of guard on one run.
 
     Attributes:
         plan: the judged plan, with the units that exist.
         planned: number of planned units.
         with_result: number of planned units with a final result.
         legs: one for each shard of the plan, in its order.
-        failures, flaky, passed_after_oom, missing: by shard, then key. `passed_after_oom` are units
-            that failed first only because memory ran out.
+        failures, flaky, passed_after_oom, missing: sorted by shard, then key. Units in
+            `passed_after_oom` failed first only because memory ran out.
         quarantined, failing_on_base: excused failures, not among `failures`, in the same order.
         failure_groups, hotspots: the causes and places of the failures, the largest first.
-        findings: those that make the run incomplete, then those that make it fail, then warnings.
-        new, gone: numbers of units that exist and were not planned, and of planned ones with a
+        findings: findings that make the run incomplete, then failed, then warnings.
+        new, gone: number of existing units that were not planned, and of planned units with a
             history that do not exist; None if the tests were listed before they were planned.
-        moved: the tests that ran in another shard than planned; None if units of the plan stay.
-        repeats: of new and changed tests, those with most failed ones first.
-        expected: number of shards that were to have results, of a run without a plan; None: any.
-        coverage, coverage_base: if known; the latter of the last run of the base, with its branch.
-        owners: of tests that failed in any try; empty if the project has no owners.
+        moved: the tests that ran in another shard than planned; None if no unit can move.
+        repeats: repeats of new and changed tests, those with most failures first.
+        expected: number of shards that need results, for a run without a plan; None: any.
+        coverage, coverage_base: coverage if known; that of the base's last run, with its branch.
+        owners: owners of tests that failed in any try; empty if the project has no owners.
     """
 
     plan: Plan
@@ -260,16 +262,16 @@ class Verdict:
 
     @property
     def state(self) -> State:
-        """Incomplete outranks failed outranks passed; excused failures do not count."""
+        """The state: incomplete before failed before passed; excused failures do not count."""
         levels = {finding.level for finding in self.findings}
         if self.missing or "incomplete" in levels or self.is_fault_unnoticed:
             return "incomplete"
-        is_red = self.failures or "failed" in levels or self.plan.drill  # which nothing excuses
+        is_red = self.failures or "failed" in levels or self.plan.drill  # no excuse for a drill
         return "failed" if is_red else "passed"
 
     @property
     def is_fault_unnoticed(self) -> bool:
-        """Return whether the fault of a drill left no trace: a real one would stay hidden."""
+        """Return whether the fault of a drill left no trace: a real fault would stay hidden."""
         if self.plan.drill is None:
             return False
         endings = {*self.endings, *(leg.ending for leg in self.legs)}
@@ -300,7 +302,7 @@ class Verdict:
 
     @property
     def unlisted_shards(self) -> int:
-        """The number of shards of combinations that list for themselves, and named no test."""
+        """The number of shards whose jobs list tests themselves, and listed none."""
         named = {shard.suite_key for shard in self.plan.shards if shard.units}
         keys = [shard.suite_key for shard in self.plan.shards if self.plan.policy.lists]
         return sum(key not in named for key in keys)
@@ -317,12 +319,12 @@ class Verdict:
         return EXIT_CODE[self.state]
 
 
-PolicySource = Literal["checkout", "base", "strictest"]  # the last: that of the base is unreadable
+PolicySource = Literal["checkout", "base", "strictest"]  # "strictest": the base is unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Limits of each test whose unit matches: its memory above that of its process, its time."""
+    """Limits of each test whose unit matches: its time, and its memory above its process."""
 
     units: str
     memory_bytes: int | None = None
@@ -331,29 +333,29 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules that a run is judged by.
+    """The rules by which a run is judged.
 
     Attributes:
         max_drop: share of the base's units of a suite and variant that may be gone without a
-            finding: deleting a few tests is daily work.
-        min_units: the acknowledged number of all units; None: none is acknowledged.
-        min_executed: share of the planned cases that have to execute; None: any.
+            finding, because deleting a few tests is daily work.
+        min_units: the acknowledged number of all units; None: no number is acknowledged.
+        min_executed: share of the planned cases that must execute; None: any.
         coverage_minima: lowest coverage in total and of the diff, in %; None: any.
-        coverage_suites: the minima are for plans with any of them; empty: with any suite.
+        coverage_suites: the minima apply to plans with any of these suites; empty: to all plans.
         orphans: the acknowledged number of tests in no shard.
         cached_results: "fail": result files that are older than the run make it incomplete.
         last_shards: by test in no shard, the shard in which it ran last, if the history has it.
-        base_cases: cases of the base's last runs, of units that may hold several.
+        base_cases: cases of the base's last runs, for units that may have several.
         quarantine: entries that apply today.
         limits: absolute limits of tests, by suite.
         empty: effect of a suite whose tests were all skipped.
         base_failures: cases that also fail on the base, if these are ignored.
         new_tests: effect of a failed repeat of a new or changed test.
-        base_units: numbers of units of the base and their source, for a plan without them.
+        base_units: numbers of units of the base and their source, for a plan without these.
         base_plan: the base's version of a plan that is a file of the repository.
         findings: mistakes in the policy itself, and its changes by the pull request.
         fail_on: findings of the comparison that fail the run.
-        source, commit: origin of the policy; the commit is that of the base, else "".
+        source, commit: origin of the policy; the commit is that of the base, or "".
         footer: Markdown at the end of a report.
         comment_by: author of comments: the workflow's job, or the service.
         owners: configured owners of files.

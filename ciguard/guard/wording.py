@@ -3,7 +3,8 @@
 `WORDS` holds the sentences as templates over the facts of a finding (render/notes.py fills them):
 `{count:shard}` is a number with its noun, "3 shards"; `{code:exit}` an exit code or signal;
 `{ending:words}` a name with spaces for "_"; a part in [brackets] is left out if a fact in it is
-missing. So "crashed[: {output}]" with output "Segfault" is "crashed: Segfault", else "crashed".
+missing. So "crashed[: {output}]" with output "Segfault" is "crashed: Segfault", otherwise
+"crashed".
 
 Terms in its keys: an *orphan* is a test in no shard of a hand-written matrix. A shard without work
 *claims* tests of another one. At a *checkpoint* a job ends its step to upload its record.
@@ -536,11 +537,7 @@ WORDS: Final[Mapping[str, Words]] = {
 
 
 def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
-    """Return the sentence of a finding, without the full stop.
-
-    Args:
-        shards: keys of all shards with this finding, where they are several.
-    """
+    """Return the sentence of a finding, without full stop, for one shard or several `shards`."""
     text = fill(WORDS[finding.kind].message, _facts(finding))
     prefix = f"shard {one_line(finding.shard)}: " if finding.shard else ""
     if len(shards) > 1:
@@ -552,7 +549,7 @@ def finding_message(finding: Finding, shards: Sequence[str] = ()) -> str:
 
 
 def finding_fix(finding: Finding) -> str:
-    """Return the advice on the cause of a finding, else that on the finding itself; "" for none."""
+    """Return the advice on the cause of a finding, or on the finding itself; "" for none."""
     advice = fill(WORDS[finding.kind].fix, _facts(finding))
     cause = finding.cause
     return (fill(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or advice

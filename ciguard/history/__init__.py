@@ -1,1 +1,1 @@
-"""The memory of past runs: what records become, how they are joined, where they are kept."""
+"""The history of past runs: conversion of records, merge of histories, and their stores."""

@@ -1,4 +1,4 @@
-"""The age of a green: for how long tests of the base branch have not run. Pure.
+"""Tests of the base branch that have not run for a long time. Pure.
 
 A skip is no run, and incomplete runs do not count. The history stores an expected failure as a
 skip: only the records of a run tell them apart.

@@ -1,4 +1,4 @@
-"""`ciguard history`: add runs to a history, show and copy it."""
+"""The command `ciguard history`: add runs to a history, show it, and copy it."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ if TYPE_CHECKING:
     from ciguard.logs.process_logs import ProcessLogs
     from ciguard.model import Plan, Record
 
-# For a plan without a history.
+# The result files from which `fetch` takes times if there is no history.
 BASE_RESULTS: Final = (pattern("**/*.xml"), pattern("**/*.trx"))
 MAX_FILE_BYTES: Final = 1 << 26  # unpacked
-MAX_BYTES: Final = 1 << 23  # of an artifact; builds are larger, and the plan waits for them
+MAX_BYTES: Final = 1 << 23  # of an artifact; builds are larger, and delay the plan
 
 _BRANCH: Final = click.option(
     "--branch",
@@ -127,14 +127,14 @@ def add(
 
     Options supply facts that the files do not contain.
     """
-    base = overrides.pop("branch") if merged else None  # a record has the branch of the queue
+    base = overrides.pop("branch") if merged else None  # a record has that of the merge queue
     facts = RunMetadata(at=parse_time(at, "--at") if at is not None else None, **overrides)
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
     _check_event(invocation.environ)
     budget = UnpackBudget()
     all_paths = [invocation.folder / path for path in paths]
     histories = [_read(path, facts, plan, budget) for path in all_paths if not _is_record(path)]
-    # All records at once: the median of a run's metric is over all its legs.
+    # All records are read at once, because a run's metric is the median over all its jobs.
     if folders := [path for path in all_paths if _is_record(path)]:
         config = invocation.config()
         logs = process_log_reader(config)
@@ -220,7 +220,7 @@ def fetch(invocation: Invocation, path: str, history: str | None) -> int:
 
 
 def _copy_base_timings(folder: Path, run: ActionsRun, token: str) -> None:
-    """Copy the times in the result files of a base run; each artifact becomes a run."""
+    """Copy the times in the result files of a base run; the files of an artifact become one run."""
     try:
         with explaining_client(run.api_url, token) as github:
             source, artifacts = _read_base_results(github, run)
@@ -237,15 +237,15 @@ def _copy_base_timings(folder: Path, run: ActionsRun, token: str) -> None:
 
 
 def _read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, list[tuple[Record, ...]]]:
-    """Return where the results are from, and the records of each artifact, in order.
+    """Return the description of the source, and the records of each artifact, in order.
 
-    A run costs three calls of GitHub's API, and one for each artifact that may have results.
+    A run costs three requests to GitHub's API, and one for each artifact that may have results.
 
     Raises:
         InputError: no run has results that can be read.
         GitHubError: GitHub did not list the runs or their artifacts.
     """
-    # Imported here: httpx serves this command alone.
+    # Imported here: no other `history` command needs httpx.
     from ciguard.github.run_client import runs_of_base  # noqa: PLC0415
     from ciguard.sources.artifacts import RunArtifacts  # noqa: PLC0415
 
@@ -255,13 +255,13 @@ def _read_base_results(github: GitHub, run: ActionsRun) -> tuple[str, list[tuple
             max_archive_bytes=MAX_BYTES,
             max_file_bytes=MAX_FILE_BYTES,
         )
-        with suppress(InputError):  # expired
+        with suppress(InputError):  # the artifacts have expired
             files = newest_attempts(artifacts.result_files(BASE_RESULTS).results)
             # A history of result files does not distinguish the attempts of a job.
             single = [replace(file, attempt=None) for file in files]
             by_artifact = groupby(single, attrgetter("shard"))
             read = [records for _, own in by_artifact if (records := read_unplanned(own)[1])]
-            if any(record.results for records in read for record in records):  # else damaged
+            if any(record.results for records in read for record in records):  # others are damaged
                 return f"result files of run {past.id} of {run.base_branch}", read
     raise InputError(f"no result files in the artifacts of the last runs of {run.base_branch}")
 
@@ -328,7 +328,7 @@ def stale(
 def _result_files(
     invocation: Invocation, sources: Sources, plan: Plan | None
 ) -> tuple[tuple[ResultFile, ...], int | None]:
-    """Return the result files, and the id of the run if they are in its artifacts."""
+    """Return the result files; the second value is the id of the run that has them as artifacts."""
     if sources.run is None:
         return local.read_result_files(invocation.folder, sources.results), None
     with open_inputs(invocation, sources) as inputs:
@@ -346,7 +346,7 @@ def _result_files(
 def _of_last_attempts(
     files: Sequence[ResultFile], plan: Plan | None, jobs: Sequence[Job]
 ) -> tuple[ResultFile, ...]:
-    """Return the newest files of each shard, without those of a job whose re-run left no files."""
+    """Return each shard's newest files; none of a job whose last attempt left no files."""
     by_name = last_attempts(jobs)
     ran_last = {
         shard.key: by_name[shard.job][0].run_attempt
@@ -363,7 +363,7 @@ def _of_last_attempts(
 
 
 def _with_current_run(facts: RunMetadata, invocation: Invocation) -> RunMetadata:
-    """Add the facts of the current run: in GitHub Actions without --run-id, files are of it."""
+    """Add the facts of the current run; in GitHub Actions, files without --run-id are of it."""
     run = current_run(invocation.environ)
     if run is None or facts.run_id not in (None, run.run_id):
         return facts
@@ -379,7 +379,7 @@ def _with_current_run(facts: RunMetadata, invocation: Invocation) -> RunMetadata
 
 
 def _check_event(environ: Mapping[str, str]) -> None:
-    """Refuse to write in a run of an unmerged change, or in one that such a run triggered."""
+    """Refuse to write in a run of an unmerged change, or in a run that such a run triggered."""
     check_is_merged(environ.get("GITHUB_EVENT_NAME"), "this", "GITHUB_EVENT_NAME")
     if environ.get("GITHUB_EVENT_NAME") == "workflow_run" and (run := current_run(environ)):
         where = "GITHUB_EVENT_PATH: workflow_run.event"
@@ -389,10 +389,10 @@ def _check_event(environ: Mapping[str, str]) -> None:
 def _as_merged(
     invocation: Invocation, addition: History, sha: str | None, branch: str | None
 ) -> History:
-    """Return the run of a merge group as a run of the checked-out branch, which has its commit.
+    """Return the run of a merge group as a run of the checked-out branch, which contains it.
 
     Args:
-        sha: head of the run by GitHub; records only claim one.
+        sha: head of the run as GitHub reports it, because a record may claim any commit.
     """
     run = current_run(invocation.environ)
     branch = branch or (run.base_branch if run is not None else None)
@@ -431,7 +431,7 @@ def _branch(invocation: Invocation, name: str | None) -> BranchStore:
 
 
 def _add(store: HistoryStore, addition: History, read: int = 0) -> int:
-    """Add runs to a store, and print the result; of the values `read`, equal tests are one."""
+    """Add runs to a store and print the result, with the number of values that were read."""
     result = update(store, addition)
     if result.tries > 1:
         console.err(f"others wrote at the same time: added at try {result.tries}")
@@ -531,7 +531,7 @@ def _from_results(
     """Make a history of the result files of a run without a plan.
 
     Raises:
-        InputError: not as many artifacts as expected have results: others would hide their loss.
+        InputError: the number of artifacts with results is not the expected one.
     """
     if not records or expected not in (None, len(records)):
         number = f"{expected} expected " if expected is not None else ""

@@ -4,15 +4,15 @@
     <one line of JSON: numbers of keys and values, and name, sizes and form of each section>\n
     <the sections>
 
-A key names a case: suite, variant, unit and case. A value is the result of one case in one run; the
+A key names a case: suite, variant, unit and case. A value is the result of one case in one run. The
 values of a key are its series, and `series_starts` are the positions of the series' first values.
 Times are stored in whole microseconds and sizes in whole bytes, so that decimals are read back
-unchanged. Equal histories give equal bytes, in any order in which their runs were added (with one
-build of zlib: another one may compress to other bytes). Pure.
+unchanged. Equal histories give equal bytes for any order of adding their runs (with the same build
+of zlib, as another build may compress to other bytes). Pure.
 
-A reader skips what it does not know: sections, and keys of runs, of their legs and of metrics. A
-program that adds a run to such a file writes it without them. An unknown word of a code column
-becomes that of `UNKNOWN_WORD`; an unknown outcome is refused, because it may be a failure.
+A reader skips unknown sections, and unknown keys of runs, legs and metrics. A program that adds a
+run to such a file drops them. An unknown word of a code column becomes that of `UNKNOWN_WORD`; an
+unknown outcome is refused, because it may be a failure.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
 from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, STANDINGS, CaseKey, Result
 
 HISTORY_SCHEMA: Final = 2
-# Values of a key: enough for a baseline; older ones were measured on another program.
+# Values of a key: enough for a baseline. Older values were measured on an older program.
 VALUES_PER_KEY: Final = 20
 MAX_KEYS: Final = 5_000_000
-MAX_HEAD_BYTES: Final = 1 << 16  # of either line before the sections
+MAX_HEAD_BYTES: Final = 1 << 16  # of each line before the sections
 FILE_NAME: Final = "history.ciguard"
 
 SECONDS: Final = ("wall_s", "cpu_s", "setup_s")
@@ -49,20 +49,20 @@ BYTES: Final = ("peak_delta_bytes", *BOUNDS, "retained_bytes", "gpu_peak_bytes")
 MEASURES: Final = (*SECONDS, *BYTES)
 CODES: Final = ("outcome", "ending", "measured_by", "standing", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
-# What remains of the values before the last `VALUES_PER_KEY` of a key: their number, how many of
-# them did not execute or failed, the time of the first run, and time and id of the last run in
-# which the case passed. Times are whole seconds since the epoch. 0 is none, or not known.
+# Counts of the values before the last `VALUES_PER_KEY` of a key: all, skipped, failed; time of the
+# first run; time and id of the last run in which the case passed. Times are whole seconds since the
+# epoch. 0 is none, or unknown.
 OLDER: Final = (
     *("older_values", "older_skipped", "older_failures"),
     *("older_first_at", "older_passed_at", "older_passed_run"),
 )
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
-_REFUSED_CODE: Final = 255  # for a word in a file that may not be replaced
+_REFUSED_CODE: Final = 255  # for an unknown word that must not be replaced
 _MAGIC: Final = b"ciguard-history "
 _ONE_SERIES: Final = np.zeros(1, np.int64)  # a column whose neighbours are alike
-# The columns of `CODES` that stand for words: a code is the index of its word; "" is unknown, as is
-# the outcome of a test in a file of durations.
+# The columns of `CODES` that represent words: a code is the index of its word. "" is unknown, such
+# as the outcome of a test in a file of durations.
 CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": ("", *OUTCOMES),
     "ending": ("", *ENDINGS),
@@ -73,25 +73,25 @@ CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)}
     for name, words in CODE_NAMES.items()
 }
-# For a word that `CODE_NAMES` does not contain. An unknown ending may be one that cuts the value.
+# Substitutes for words outside of `CODE_NAMES`. An unknown ending may be one that cuts the value.
 UNKNOWN_WORD: Final = {"ending": "unknown", "measured_by": "", "standing": ""}
 
 
 class DamagedHistory(InputError):
-    """A history file was cut, changed or made by another program; not one of another schema."""
+    """A history file that was cut, changed, or made by another program."""
 
 
 class NotAHistory(DamagedHistory):
-    """A file does not begin like a history file, and may be of any other kind."""
+    """A file that does not begin like a history file, and may be of any other kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
     """One row for each case in each run, as columns of equal length, sorted by (`key`, `run`).
 
-    `key` and `run` are indices into the history's keys and runs, `leg` into the legs of that run.
-    Outcome, ending, `measured_by` and `standing` are indices into `CODE_NAMES`. Measures are
-    float64, NaN where not measured (never 0); sizes are whole numbers.
+    `key` and `run` are indices into the history's keys and runs; `leg` is an index into the legs of
+    this run. Outcome, ending, `measured_by` and `standing` are indices into `CODE_NAMES`. Measures
+    are float64, NaN if not measured (never 0); sizes are whole numbers.
     """
 
     key: NDArray[np.int32]
@@ -159,15 +159,15 @@ def unmeasured(count: int) -> NDArray[np.float64]:
 
 
 def is_unmeasured(column: NDArray[Any]) -> bool:
-    """Return whether a column is that of `unmeasured`: NaN, repeated without taking memory.
+    """Return whether a column was made by `unmeasured`: a repeated NaN that takes no memory.
 
-    The stride alone does not decide: other columns of one repeated value are stored alike.
+    The stride alone does not decide, because other columns of one repeated value are stored alike.
     """
     return column.strides == (0,) and bool(np.isnan(column[:1]).all())
 
 
 def numbers_of(name: str, results: Sequence[Result]) -> list[float | None]:
-    """Return the values of an attribute; bounds of a peak as bounds of the peak delta, if known."""
+    """Return an attribute of each result; bounds of a peak as bounds of the delta, if known."""
     numbers = list(map(attrgetter(name), results))
     if name not in BOUNDS or not has_any(numbers):
         return numbers
@@ -180,20 +180,20 @@ def has_any(numbers: list[float | None]) -> bool:
 
 def _bound(name: str, result: Result) -> float | None:
     size, before = getattr(result, name), result.rss_before_bytes
-    # A lower bound that concurrent units share is no bound of one unit.
+    # A lower bound that concurrent units share is no bound of a single unit.
     is_shared = name == "peak_lower_bytes" and (result.concurrent or 1) > 1
     return None if size is None or before is None or is_shared else max(0, size - before)
 
 
 def of_columns(columns: Mapping[str, NDArray[Any]]) -> Values:
-    """Make rows of columns by name; a missing measure or standing is not known."""
+    """Make rows of columns by name; missing measures and standings are unknown."""
     count = len(columns["key"])
     unknown = {"standing": np.broadcast_to(np.uint8(0), (count,))}
     return Values(**unknown | {name: unmeasured(count) for name in MEASURES} | dict(columns))
 
 
 def no_values() -> Values:
-    """Return columns without a row."""
+    """Return columns without rows."""
     positions = {name: np.zeros(0, np.int32) for name in POSITION_COLUMNS}
     return of_columns({**positions, **{name: np.zeros(0, np.uint8) for name in CODES}})
 
@@ -216,8 +216,8 @@ def _put_measure(
     numbers = column
     if not measured.all():
         writer.flags(f"{name}.measured", measured)
-        # Each unmeasured row repeats the last measured value: the writer stores differences, and
-        # so neither this row nor the next one costs bytes.
+        # Each unmeasured row repeats the last measured value. The writer stores differences, so
+        # that neither this row nor the next one takes bytes.
         last_measured = np.maximum.accumulate(np.where(measured, np.arange(len(column)), 0))
         numbers = np.nan_to_num(column[last_measured], nan=0.0)
     writer.integers(name, np.rint(numbers * scale).astype(np.int64), series_starts)
@@ -239,7 +239,7 @@ def _put_keys(writer: Writer, history: History) -> None:
 
 
 def _json(content: Any) -> bytes:
-    # ASCII: an id may hold a lone surrogate, which UTF-8 cannot carry.
+    # ASCII, because an id may contain a lone surrogate, which UTF-8 cannot encode.
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
@@ -364,7 +364,7 @@ def _codes(
         return _read_numbers(reader, name, count, series_starts, 256, np.uint8)
     if name in UNKNOWN_WORD and name not in reader.sections:
         return np.broadcast_to(np.uint8(0), (count,))
-    # Codes are indices into the file's own list of words: another version may insert a word.
+    # Codes are indices into the file's list of words, because another version may insert a word.
     stored_words = head.get("words")
     words = stored_words.get(name) if isinstance(stored_words, dict) else None
     if not isinstance(words, list):
@@ -376,7 +376,7 @@ def _codes(
     def own_codes(numbers: Integers) -> NDArray[np.uint8]:
         _check_range(name, numbers, 0, len(known))
         codes: NDArray[np.uint8] = known[numbers]
-        if (codes == _REFUSED_CODE).any():  # a word without a value may be unknown
+        if (codes == _REFUSED_CODE).any():  # an unknown word without values is accepted
             raise CorruptData(f"words of {name} that are not known: {words!r:.80}")
         return codes
 

@@ -1,6 +1,7 @@
-"""Convert records, or durations of other programs, to a history that is merged into the kept one.
+"""Conversion of records, or of other programs' durations, to a history. Pure.
 
-A record is what one leg (one execution of a shard) wrote about its tests. Pure.
+A record is the file in which one leg (one execution of a shard by a job) writes about its tests.
+merge.py merges the resulting history into the kept one.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ ACCEPTED_INPUTS: Final = (
     f"give records (a folder, or *.jsonl), {', '.join(row.NAME for row in FORMATS.values())}, or "
     "durations as JSON ({id: seconds}); each may be gzipped"
 )
-MAX_S: Final = 1e9  # 31 years: more is a fault of a clock
+MAX_S: Final = 1e9  # 31 years; a longer time is an error of a clock
 MAX_TRIES: Final = 255
-_WORDS: Final = ("outcome", "ending", "measured_by")  # of a result
+_WORDS: Final = ("outcome", "ending", "measured_by")  # fields of a result
 
 
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
-    """Options of `history add`; None if not given."""
+    """Facts of a run by the options of `history add`; None if an option was not passed."""
 
     run_id: int | None = None
     run_attempt: int | None = None
@@ -77,7 +78,7 @@ NOTHING = RunMetadata()
 
 
 def reconcile(option: str, recorded: T | None, given: T | None, where: str) -> T | None:
-    """Return the recorded value, else the one given by an option.
+    """Return the recorded value, or the value of an option if none is recorded.
 
     Raises:
         InputError: both are known and differ.
@@ -92,7 +93,7 @@ def reconcile(option: str, recorded: T | None, given: T | None, where: str) -> T
 
 
 def parse_time(text: str, where: str) -> datetime:
-    """Parse an RFC 3339 time as UTC; UTC is also the default of the zone.
+    """Parse an RFC 3339 time as UTC; a time without a zone counts as UTC.
 
     Raises:
         InputError: the text is not a time.
@@ -116,7 +117,7 @@ def history_run(record: Record, facts: RunMetadata) -> HistoryRun:
     if run_id is None:
         fix = "say which run it was: --run-id N (any number that no other run has)"
         raise InputError("no run id", where=where, fix=fix)
-    # --at is the start of the run, a record has that of its leg: these may differ.
+    # --at is the start of the run, and may differ from the start of the leg in a record.
     started = parse_time(header.started_at, where) if header.started_at else None
     tested_sha = header.tested_sha or header.head_sha
     # --sha may also name the head of a tested merge commit.
@@ -135,16 +136,16 @@ def history_run(record: Record, facts: RunMetadata) -> HistoryRun:
 
 
 def check_is_merged(event: str | None, subject: str, where: str) -> None:
-    """Refuse runs of unmerged changes, which would be compared with the values that they add.
+    """Refuse runs of unmerged changes, which would be compared with values that they add.
 
     Args:
-        event: of a run, by its record; or, by the platform, of the workflow run that executes this
-            command or triggered it, because a job may write any event into its records. None if
+        event: event of a run by its record, or event of this workflow run (or the run that
+            triggered it) by GitHub, because a job may write any event into its records. None if
             unknown.
         subject: name of the run in the message.
 
     Raises:
-        InputError: the event is of a pull request or a merge group.
+        InputError: the event is that of a pull request or a merge group.
     """
     if event in UNMERGED_EVENTS:
         what = f"{subject} is a run of {event}: what is only proposed enters no history"
@@ -154,9 +155,10 @@ def check_is_merged(event: str | None, subject: str, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _LegEntry:
-    """A leg with its run and final results, which a shard without a record does not have.
+    """A leg with its run and its final results; a shard without a record has no results.
 
-    `metrics`: of a leg that ended by itself. `standings`: of the final results.
+    `metrics`: metrics of a leg that ended by itself.
+    `standings`: standings of the final results.
     """
 
     run: HistoryRun
@@ -167,7 +169,7 @@ class _LegEntry:
 
 
 def _with_facts(record: Record, facts: RunMetadata) -> Record:
-    """Add the suite and variant of the options to lines without them."""
+    """Add the suite and variant of the options to lines that have none."""
     if facts.suite is None and facts.variant is None:
         return record
 
@@ -196,18 +198,18 @@ def history_of(
 
     Args:
         records: each with a known run id.
-        facts: complete the records.
-        plan: of the run, if known: it names the lost units of legs that died, and shards without
-            any record.
+        facts: facts that complete the records.
+        plan: plan of the run, if known; it gives the lost units of legs that died, and shards
+            without any record.
         keep: patterns of the names of metrics that become series.
 
     Raises:
         InputError: a run id is missing, two sources contradict each other, a record is of another
-            plan, or a value is out of range; with both values, and where.
+            plan, or a value is out of range. The error has both values and their place.
     """
     entries = []
     records = tuple(records)
-    # Records without a header and any readable line count only if all records are so.
+    # A record without header and readable lines counts only if all records are like this.
     with_content = tuple(
         record
         for record in records
@@ -234,9 +236,9 @@ def history_of(
 
 
 def _plans_with_moves(plan: Plan, records: Iterable[Record]) -> Mapping[int | None, Plan]:
-    """Return by run the plan with each unit in the shard whose leg was to run it in the end.
+    """Return by run the plan with each unit in the shard whose leg was to run the unit in the end.
 
-    A unit that a leg took over is lost with that leg, and never with its planned shard.
+    A unit that a leg claimed is lost with this leg, and not with its planned shard.
     """
     if not plan.claims:
         return {}
@@ -251,9 +253,9 @@ def _plans_with_moves(plan: Plan, records: Iterable[Record]) -> Mapping[int | No
 
 
 def _check_plan(record: Record, plan: Plan | None) -> None:
-    """Refuse a record of another plan: the shards and units of `plan` would count as lost."""
+    """Refuse a record of another plan, because the shards of `plan` would count as lost."""
     header = record.header or record.partial_header
-    # A leg that was killed at once left no header, and contradicts nothing.
+    # A leg that was killed at its start left no header, and so cannot contradict the plan.
     if plan is not None and header is not None and header.plan_id != plan.id:
         what = f"the record is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
         fix = "name the plan that the record was made with, or leave --plan out"
@@ -280,7 +282,7 @@ def _merge_runs(entries: Sequence[_LegEntry], keep: Sequence[str]) -> History:
         known = runs.get(entry.run.run_id)
         runs[entry.run.run_id] = merge_run(known, entry.run) if known else entry.run
     history = empty()
-    # Each run becomes a history of its own: `merge` selects legs and attempts.
+    # Each run becomes a separate history, because `merge` selects legs and attempts.
     ordered = sorted(entries, key=lambda entry: (entry.run.run_id, entry.leg.run_attempt))
     for run_id, group in groupby(ordered, key=lambda entry: entry.run.run_id):
         history = merge(history, _history_of_run(runs[run_id], tuple(group), keep))
@@ -296,7 +298,7 @@ def _history_of_run(run: HistoryRun, entries: Sequence[_LegEntry], keep: Sequenc
     failed_attempts: dict[CaseKey, int] = {}
     for entry in entries:
         position = positions.get((entry.leg.identity, entry.leg.run_attempt))
-        if position is not None:  # else a later attempt of the leg is among the entries
+        if position is not None:  # otherwise a later attempt of the leg counts
             results.extend(entry.finals.results)
             standings.extend(entry.standings)
             legs.append(np.full(len(entry.finals.results), position, np.int32))
@@ -339,7 +341,7 @@ def _history_of_columns(
 
 def _sort_keys(case_keys: Sequence[CaseKey]) -> tuple[tuple[CaseKey, ...], NDArray[np.int32]]:
     """Return the sorted keys, each once, and the index of each of `case_keys` among them."""
-    # A key as one text sorts like its tuple, in half the time, unless a name has the separator.
+    # A key as one text sorts like its tuple in half the time, if no name contains the separator.
     texts: Sequence[Any] = list(map("\0".join, case_keys))
     if "".join(texts).count("\0") > 3 * len(texts):
         texts = case_keys
@@ -371,18 +373,18 @@ def _measure(
 
 
 def history_of_file(stream: IO[bytes], source: str, facts: RunMetadata) -> tuple[History, int]:
-    """Make a history of a result file or of durations as JSON; count passed cases without a time.
+    """Make a history of a result file or of JSON durations; count passed cases without a time.
 
     Raises:
         InputError: the content has no known format, or is damaged.
     """
     head = peek(stream, source)
-    # JSON that is of no other format contains durations.
+    # JSON without another known format contains durations.
     if durations.sniff(head) and not any(format_.sniff(head) for format_ in FORMATS.values()):
         try:
             items = durations.read(stream, source)
         except InputError as error:
-            fix = error.fix or ACCEPTED_INPUTS  # a file that only begins like JSON is of any kind
+            fix = error.fix or ACCEPTED_INPUTS  # a file that begins like JSON may have any format
             raise InputError(error.what, where=error.where, fix=fix) from error
         return history_of_durations(items, source, facts), 0
     try:
@@ -391,7 +393,7 @@ def history_of_file(stream: IO[bytes], source: str, facts: RunMetadata) -> tuple
         raise InputError(error.what, where=source, fix=ACCEPTED_INPUTS) from error
     results = tuple(result_format.read(stream, source))
     untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
-    # The file is complete, so that its writer completed.
+    # A complete file proves that its writer completed.
     record = Record(source, header=None, results=results, end=EndLine("completed"))
     return history_of([record], facts), untimed
 
@@ -434,7 +436,7 @@ def _shard(plan: Plan | None, header: ShardLine) -> Shard | None:
 
 
 def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
-    """Return the leg of a record; the record's own `plan` names its units that never started."""
+    """Return the leg of a record; the record's own `plan` gives the units that never started."""
     header = record.identity
     ending = record.end.ending if record.end is not None else "unknown"
     shard = _shard(plan, header)
@@ -478,18 +480,18 @@ def history_leg(record: Record, run_attempt: int, plan: Plan | None) -> HistoryL
 
 
 def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]:
-    """Yield a leg for each shard of the plan without a record, except shards that need none.
+    """Yield a leg for each shard of the plan without a record.
 
-    A shard without a test, of a matrix written by hand, needs none. The legs are of the first
-    attempt: adding only the records of "re-run failed jobs" must not replace the values of legs
-    that completed before.
+    A shard without a test in a matrix written by hand needs no record. The legs have the first
+    attempt, so that they do not replace the values of completed legs when only the records of
+    "re-run failed jobs" are added.
     """
     recorded = {leg.shard for leg in legs}
     known = next((leg for leg in legs if leg.job is not None and leg.shard), None)
     for shard in plan.shards:
         if shard.key in recorded or (shard.job and not shard.units):
             continue
-        # Only its record has the name of a job; the jobs of a matrix differ in the shard alone.
+        # Only a record has the name of its job; in a matrix, names of jobs differ by the shard.
         job = known.job.replace(known.shard, shard.key) if known and known.job else None
         units = tuple(sorted({unit.key for unit in shard.units}))
         yield HistoryLeg(
@@ -505,11 +507,11 @@ class _ProcessTimes:
     first_rss_bytes: int | None = None
     last_result_s: float | None = None
     units: set[str] = field(default_factory=set)  # with a result
-    tests_s: float = 0.0  # with the fixtures that they share
+    tests_s: float = 0.0  # with shared fixtures
 
 
 def suite_overheads(record: Record) -> tuple[SuiteOverhead, ...]:
-    """Return the cost of a process of each suite and variant beside its units."""
+    """Return the time and memory of a process of each suite and variant without its units."""
     times = _times_by_process(record)
     ends = {line.process: line for line in record.process_ends}
     by_suite_key: dict[tuple[str, str], list[ProcessLine]] = defaultdict(list)
@@ -533,7 +535,7 @@ def _times_by_process(record: Record) -> dict[int, _ProcessTimes]:
         if times is None:
             continue
         if times.first_rss_bytes is None:
-            times.first_rss_bytes = result.rss_before_bytes or None  # 0: not measured yet
+            times.first_rss_bytes = result.rss_before_bytes or None  # 0 is not measured
         if result.at_s is not None and result.at_s > (times.last_result_s or 0.0):
             times.last_result_s = result.at_s
         times.units.add(result.unit)
@@ -562,7 +564,7 @@ def _suite_overhead(
                 sum_s = times.last_result_s - times.first_start_s - times.tests_s
                 gaps_s.append(max(0.0, sum_s) / len(times.units))
         elif times.tests_s:
-            # No result has a time: the rest of the process counts as its teardown.
+            # If no result has a time, the rest of the process counts as its teardown.
             started_s = line.at_s if times.first_start_s is None else times.first_start_s
             teardowns_s.append(max(0.0, end.at_s - started_s - times.tests_s))
     bases = (times_by_process[line.process].first_rss_bytes for line in processes)
@@ -585,7 +587,7 @@ def leg_start_s(record: Record) -> float | None:
 
 
 def leg_end_s(record: Record) -> float | None:
-    """Return the time of a leg after its last process, and after its last request for units."""
+    """Return the time of a leg after its last process and its last request for units."""
     ends = [line.at_s for line in record.process_ends if line.at_s is not None]
     if record.end is None or record.end.at_s is None or not ends:
         return None

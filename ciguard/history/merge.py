@@ -1,20 +1,20 @@
-"""Merge two histories: one row for each key and run, and the last 20 rows of a key. Pure.
+"""Merge of two histories: one row for each key and run, and the last 20 rows of a key. Pure.
 
-Each rule selects by value, not by order: the newest attempt of a leg, the worst result of a key in
-a run, the last 20 runs of a key. Therefore adding a run twice changes nothing, and whole runs give
-the same bytes in any order.
+A key names a case of a suite and variant. Each rule selects by value, not by order: the newest
+attempt of a leg, the worst result of a key in a run, the last 20 runs of a key. Therefore adding a
+run twice changes nothing, and whole runs give the same bytes in any order.
 
-The values of a key before its last 20 are counted (`file.OLDER`). From then on the oldest value
-that is there is the key's frontier: a value before it was counted, or comes later than 20 newer
-ones. Of two histories the newer frontier counts; each counts its values before it, and the larger
-counts remain. Old runs are the exception:
+The values of a key before its last 20 are only counted (`file.OLDER`). From then on the oldest
+remaining value is the key's frontier: a value before it was counted already, or comes after 20
+newer values. The newer frontier of two histories counts. Each history counts its values before this
+frontier, and the larger counts remain. Four rules concern old runs:
 
-- A run that comes later than 20 newer ones may not be counted: counts are a lower bound then.
-- Of more than `MAX_RUNS` runs with values the oldest are dropped, with the tests that no later run
+- A run that is added after 20 newer runs may not be counted, so that counts are lower bounds.
+- If more than `MAX_RUNS` runs have values, the oldest are dropped, with tests that no later run
   has.
-- A re-run leg replaces the values of its earlier attempt. If more than 20 newer runs are there, an
-  older value that was dropped in favour of these does not return.
-- Of an old run that is added leg by leg, legs without a remaining value are dropped.
+- A re-run leg replaces the values of its earlier attempt. If more than 20 newer runs exist, an
+  older value that was dropped for them does not return.
+- If an old run is added leg by leg, legs without a remaining value are dropped.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from ciguard.model import ENDINGS, OUTCOMES, CaseKey, Result
 from ciguard.model.attempts import severity
 from ciguard.model.record import largest_by_gpu
 
-# Runs with values: the last 20 of each suite and variant, and those of removed tests. Without this
-# limit, ids that change from run to run would keep every run.
+# Runs with values are the last 20 of each suite and variant, and those of removed tests. Without
+# this limit, ids that change from run to run would keep every run.
 MAX_RUNS: Final = 500
 
 
-# Of two parts of one attempt of a leg.
+# Fields whose largest value counts, of two parts of one attempt of a leg.
 _LARGEST_OF_PARTS: Final = (
     *("wall_s", "cpu_s", "peak_bytes", "process_peak_bytes", "used_bytes", "swap_growth_bytes"),
     *("stalled_s", "simulated_peak_bytes", "planned"),
@@ -60,7 +60,7 @@ _LARGEST_OF_PARTS: Final = (
 
 
 def _ranks() -> Integers:
-    """Tabulate the severity of a result by outcome and ending; an unknown one is the least."""
+    """Return the severity of a result by outcome and ending; unknown words have the least."""
     results = [Result("", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
     table = np.zeros([len(CODE_NAMES[name]) for name in ("outcome", "ending")], np.int64)
     for rank, result in enumerate(sorted(results, key=severity), 1):
@@ -74,7 +74,7 @@ _RANK: Final = _ranks()
 
 
 def _agreed_value(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
-    """Return the known one of two values of a fact, which must not contradict each other."""
+    """Return the known one of two values of a fact; the values must not contradict each other."""
     if a == b or not b:
         return a
     if not a:
@@ -96,7 +96,7 @@ def _merge_legs(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
         return max(a, b, key=lambda leg: leg.run_attempt)
     if a == b:
         return a
-    # The part with the end of the leg has its ending; ties are broken by text.
+    # The part with the end of the leg gives the ending; ties are broken by text.
     base, other = sorted((a, b), key=lambda leg: (not leg.complete, repr(leg)))
     return replace(
         base,
@@ -108,7 +108,7 @@ def _merge_legs(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
 
 
 def merge_run(a: HistoryRun, b: HistoryRun) -> HistoryRun:
-    """Merge two entries of one run: of each leg the newest attempt.
+    """Merge two entries of one run: the newest attempt of each leg counts.
 
     Raises:
         InputError: the entries contradict each other.
@@ -150,7 +150,10 @@ def _all_keys(a: History, b: History) -> tuple[CaseKey, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A history with merged indices; `frontier`: by key, its oldest run, 0 without older values."""
+    """One history with merged indices.
+
+    `frontier`: by key, its oldest run; 0 without older values.
+    """
 
     values: Values
     older: Integers
@@ -159,7 +162,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _MergedPositions:
-    """The merged runs and keys, to whose indices the rows of both histories are changed."""
+    """The merged runs and keys; the rows of both histories get indices into these."""
 
     runs: tuple[HistoryRun, ...]
     keys: tuple[CaseKey, ...]
@@ -186,7 +189,7 @@ class _MergedPositions:
         if history.older is not None:
             starts = np.flatnonzero(np.diff(moved.key, prepend=-1))
             older[:, moved.key[starts]] = history.older
-            # Of all rows: the attempt that replaces the oldest one is not before it.
+            # Rows of replaced attempts count, because the replacing attempt is not older.
             oldest = np.minimum.reduceat(moved.run, starts)
             frontier[moved.key[starts]] = oldest * (history.older[0] > 0)
         current = moved if (moved.leg >= 0).all() else rows(moved, moved.leg >= 0)
@@ -211,7 +214,7 @@ class _MergedPositions:
 def _count_rows(
     values: Values, before: Flags, older: Integers, runs: Sequence[HistoryRun]
 ) -> tuple[Values, Integers]:
-    """Drop rows that are before all other rows of their keys, and add them to the counts."""
+    """Remove the rows of `before`, which precede all others of their keys, and count them."""
     if not before.any():
         return values, older
     counts = count_values(rows(values, before), runs, older.shape[1])
@@ -270,7 +273,7 @@ def merge(a: History, b: History) -> History:
     O(keys) in Python, O(values) in numpy: 100,000 results joined to 20 runs take 0.3 s.
 
     Raises:
-        InputError: the two contradict each other about a run.
+        InputError: the histories contradict each other about a run.
     """
     positions = _MergedPositions(_all_runs(a, b), _all_keys(a, b))
     sides = [positions.remap(history) for history in (a, b)]
@@ -283,7 +286,7 @@ def merge(a: History, b: History) -> History:
     )
     older = join_counts(older_a, older_b, np.maximum)
     values = deduplicate(concatenate(values_a, values_b), positions.runs)
-    # Where both spell a key, the smaller spelling counts: a rule independent of the order.
+    # If both spell a key, the smaller spelling counts, independent of the order.
     spellings = {**a.external_names, **b.external_names}
     for key, names in a.external_names.items():
         if names != spellings[key]:
@@ -317,17 +320,16 @@ def concatenate(a: Values, b: Values) -> Values:
 
 
 def _sort_key(values: Values) -> Integers:
-    """Return one number for the pair of key and run, in the order of the pairs."""
+    """Return one number for each pair of key and run, in the order of the pairs."""
     return values.key.astype(np.int64) << 32 | values.run
 
 
 def deduplicate(values: Values, runs: Sequence[HistoryRun]) -> Values:
     """Sort rows and keep one for each key and run: of the newest attempt, then the worst result.
 
-    The rows of one leg are final results; several rows of a key and run are of several legs.
-
-    Linear where both sides are sorted (the stable sort finds ascending runs); the full order of
-    `_precedence` is computed only for pairs of key and run with several rows.
+    The rows of one leg are final results; several rows of a key and run are of several legs. Linear
+    if both sides are sorted (the stable sort finds ascending runs). Only pairs of key and run with
+    several rows need the full order of `_precedence`.
     """
     pair = _sort_key(values)
     order = np.argsort(pair, kind="stable")
@@ -342,7 +344,7 @@ def deduplicate(values: Values, runs: Sequence[HistoryRun]) -> Values:
 
 
 def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Integers:
-    """Return positions that sort the rows so that the last of each key and run is the kept one."""
+    """Return positions that sort the rows so that the last row of each key and run is kept."""
     attempts = [[leg.run_attempt for leg in run.legs] for run in runs]
     pairs = zip(values.run.tolist(), values.leg.tolist(), strict=True)
     attempt = np.array([attempts[run][leg] for run, leg in pairs])
@@ -353,7 +355,7 @@ def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Integers:
 
 
 def _is_old(values: Values, keys: int) -> Flags:
-    """Return for each row whether it is before the last `VALUES_PER_KEY` rows of its key."""
+    """Return for each row whether it precedes the last `VALUES_PER_KEY` rows of its key."""
     counts = np.bincount(values.key, minlength=keys)
     if not counts.size or int(counts.max()) <= VALUES_PER_KEY:
         return np.zeros(len(values), np.bool_)

@@ -75,7 +75,7 @@ def chunks(group: NDArray[np.int32], groups: int) -> Iterator[tuple[slice, slice
 def newest_values(
     column: NDArray[Any], group: NDArray[np.int32], groups: int, depth: int = VALUES_PER_KEY
 ) -> Floats:
-    """Return the last `depth` values of each group as a table, NaN where there are fewer.
+    """Return the last `depth` values of each group as a table, NaN if there are fewer.
 
     The caller drops excluded rows: `newest_values(wall[ok], key[ok], ...)`.
 
@@ -195,7 +195,7 @@ def count_values(values: Values, runs: Sequence[HistoryRun], keys: int) -> Integ
 
 
 def join_counts(a: Integers, b: Integers, join: np.ufunc) -> Integers:
-    """Join two tables of `count_values`: `join` is `add` for different values, else `maximum`."""
+    """Join two tables of `count_values` by `join`: `add` for different values, or `maximum`."""
     joined: Integers = join(a, b)
     joined[3] = np.where((a[3] > 0) & (b[3] > 0), np.minimum(a[3], b[3]), np.maximum(a[3], b[3]))
     is_later = (b[4] > a[4]) | ((b[4] == a[4]) & (b[5] > a[5]))
@@ -330,7 +330,7 @@ def _sum_counts(legs: Iterable[HistoryLeg]) -> Counter[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class LastShard:
-    """The shard, else the job, of the newest run with a unit; `position` is the run's."""
+    """The shard, otherwise the job, of the newest run with a unit; `position` is the run's."""
 
     shard: str
     run_id: int

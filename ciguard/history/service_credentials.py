@@ -44,7 +44,7 @@ def origin_of(address: str) -> str:
 
 
 def credentials(environ: Mapping[str, str], audience: str) -> Credentials:
-    """Request a token from GitHub if the job has this permission, else take the environment's."""
+    """Return a token of GitHub if the job has this permission, otherwise the environment's."""
     url, secret = environ.get(REQUEST_URL, ""), environ.get(REQUEST_TOKEN, "")
     problem = ""
     if url and secret:

@@ -1,1 +1,1 @@
-"""`ciguard init`: what a repository needs to start, written from what lies in its folder."""
+"""`ciguard init`: configuration and workflow files, generated from a repository's files."""

@@ -1,4 +1,4 @@
-"""`ciguard init`: shows the files that it would write, asks, and writes them."""
+"""The command `ciguard init`: show the files that it would write, ask, and write them."""
 
 from __future__ import annotations
 
@@ -142,10 +142,10 @@ def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[Generat
 def _choose_target(
     folder: Path, config: Config, into: str | None, job: str, step: str
 ) -> Target | None:
-    """Return the test step to move, of workflow `into` or of any; None for a separate workflow.
+    """Return the test step to move, in workflow `into` or in any; None for a separate workflow.
 
     Raises:
-        CiguardError: several steps run tests, and there is no terminal; or no address of actions.
+        CiguardError: several steps run tests and there is no terminal, or no address is configured.
     """
     if into is None and (folder / WORKFLOW_FILE).exists():
         return None
@@ -156,7 +156,7 @@ def _choose_target(
         if not into:
             console.err("no workflow here runs tests")
         return (into, job, step) if into else None
-    actions_address(config.actions)  # before a question whose answer could not be used
+    actions_address(config.actions)  # check the address before asking the user
     chosen: Candidate | None = candidates[0]
     if len(candidates) > 1:
         chosen = choose_candidate(

@@ -377,7 +377,7 @@ def suite_name(config: Config, job: str, path: str, others: Iterable[Any]) -> st
 
 
 def snippet(folder: Path, config: Config, path: str, job: str, step: str) -> str:
-    """Return the lines to write by hand around a test job: `job`, else the only one with tests."""
+    """Return the lines to write by hand around a test job: `job`, or the only one with tests."""
     text, tasks = read_workflow(folder, path), read_tasks(lambda name: text_of(folder / name) or "")
     workflow = load(text, path)
     steps = [at for at in find_test_steps(workflow, tasks) if job in ("", at.job)]

@@ -170,7 +170,7 @@ def _project_of(path: str, projects: Collection[str]) -> str:
 
 
 def _workspace_of(folder: str, projects: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the folder whose uv.lock locks a folder: that of its workspace, else its own.
+    """Return the folder whose uv.lock locks a folder: that of its workspace, otherwise its own.
 
     uv ignores the uv.lock of a member: `uv sync` there changes the workspace's environment.
     """
@@ -195,7 +195,7 @@ def _below(folder: str, folders: Iterable[str]) -> list[str]:
 
 
 def _suite_names(folders: Iterable[str]) -> dict[str, str]:
-    """Name each suite by the last part of its folder if that is unique, else by the path."""
+    """Name each suite by the last part of its folder if that is unique, otherwise by the path."""
     listed = tuple(folders)
     last = Counter(_split(folder)[1] for folder in listed)
     return {

@@ -74,7 +74,7 @@ def guess_of(folder: Path) -> str:
 
 
 def ownership_refusal(folder: Path) -> tuple[str, str]:
-    """Return (problem, fix) if git refuses a folder that another user owns; else ("", "")."""
+    """Return (problem, fix) if git refuses a folder that another user owns; otherwise ("", "")."""
     answer = answer_of(folder, "rev-parse", "--git-dir")
     return ("", "") if answer is None else ownership_problem(answer.stderr)
 

@@ -95,7 +95,7 @@ def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
 
 
 def _flags(words: Sequence[str]) -> list[str]:
-    """Return the flags and packages of go test; all packages where gotestsum has none."""
+    """Return the flags and packages of go test; all packages if gotestsum has none."""
     pairs = zip(("", *words), words, strict=False)
     words = [at for before, at in pairs if not (_OUTPUT.match(at) or before.endswith((">", "<")))]
     if "test" in words:

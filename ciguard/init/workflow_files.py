@@ -179,7 +179,7 @@ def configuration_tables(setup: str, suites: Sequence[StarterSuite]) -> dict[str
 
 
 def with_tables(text: str, tables: Mapping[str, Sequence[str]], where: str) -> str:
-    """Add lines to tables of a TOML text: below the header of a table that exists, else at the end.
+    """Add lines to tables of a TOML text: below the header of an existing table, or at the end.
 
     Raises:
         UsageError: the text has such a table in another form.

@@ -2,7 +2,7 @@
 
 A pattern is written in the syntax that RE2 and `re` share. Its groups have these meanings:
 
-- a group in `fields` is a number; its unit is in the group `NAME_unit`, else in `fields`;
+- a group in `fields` is a number; its unit is in the group `NAME_unit`, otherwise in `fields`;
 - a group in `key` identifies the object of the numbers; `NAME_text` is its rounded form;
 - any other group is a fact, which no comparison uses.
 """

@@ -44,7 +44,7 @@ class KeyField:
     """A part of the identity of a value, such as a limit or a device.
 
     Attributes:
-        printed: the rounded form in the log; "" if it has none.
+        printed: the rounded form in the log; "" for no such form.
     """
 
     name: str
@@ -57,9 +57,9 @@ class Place:
     """The position of a value.
 
     Attributes:
-        job, step: "" where unknown.
-        line: in the log of the step, else of the job, from 1.
-        step_number: as in the address of a line, `#step:18:720`; 0 where unknown.
+        job, step: "" if unknown.
+        line: line from 1 in the log of the step, or of the job if there is no log of the step.
+        step_number: as in the address of a line, `#step:18:720`; 0 if unknown.
     """
 
     job: str = ""
@@ -79,7 +79,7 @@ class LogValue:
         name: name of the pattern, with the group: `xla.rematerialization.after_bytes`.
         value: in bytes, seconds or as a count; 1 for an occurrence. Finite.
         unit: "B", "s", "%" or "".
-        resolution: value of the last printed digit, in `unit`: smaller differences count as 0.
+        resolution: value of the last printed digit, in `unit`; smaller differences count as 0.
         facts: other groups of the line, by name; no part of the identity.
     """
 

@@ -1,9 +1,10 @@
-"""The values that all folders share, schema 1: the parts of a record, a plan and a run.
+"""The values of plans, records and runs, which all folders share.
 
-A leg is one execution of a shard by a job, a unit is what a plan divides, a case is what a
-framework reports (docs/glossary.md). `None` means not measured and is never 0. Sizes are in bytes,
-times in seconds; `at_s` counts from the start of the leg, on a monotonic clock. Standard library
-only, Python 3.8+: this folder is part of the program that runs in a leg.
+A unit is a part of a suite that a plan assigns (a test or a file), a case is a result that a
+framework reports, a leg is one execution of a shard by a job (docs/glossary.md). `None` means not
+measured and is never 0. Sizes are in bytes, times in seconds; `at_s` counts from the start of the
+leg, on a monotonic clock. Standard library only, Python 3.8+: the program that runs a shard
+contains this folder.
 """
 
 from ciguard.model.plan import (

@@ -1,30 +1,29 @@
-"""The rules by which all results of a unit become its final result and those of its cases. Pure.
+"""The rules that select the final result of a unit and of its cases among all its results. Pure.
 
-An attempt is one execution of a unit: a process that ran it, and in that process the number that
-the program gives a repeated case (`Result.try_number`). A result without a process is of process 0.
-All results are of one record, whose run attempt the caller has chosen.
+An attempt is one execution of a unit: a process that ran the unit, and the number that the program
+gives to a repeated case in this process (`Result.try_number`). A result without a process has
+process 0. All results are of one record, whose run attempt the caller has chosen.
 
-1. The final result of a case is that of its last attempt. Where several results claim that attempt,
-   the worst counts, of equal ones the longest: a pass cannot hide a failure, and no order of lines
-   decides.
-2. The last process that ran the unit supersedes what earlier processes reported. But a case that
-   failed or errored, and has no result in the last process, stays failed: it has not passed since.
-3. A result of the unit as a whole, such as that of a death, counts for all its cases, so that any
-   later process of the unit supersedes it.
-4. A unit is unfinished if its last attempt began and has no result, or if a final result is of a
-   case that the leg stopped (deadline, cancelled, lost runner). Otherwise the worst final result
-   gives the status of the unit.
+1. The final result of a case is that of its last attempt. If several results claim this attempt,
+   the worst one counts, and among equal ones the longest. So a pass cannot hide a failure, and the
+   order of lines does not matter.
+2. The last process that ran the unit supersedes earlier processes. But a case that failed or
+   errored, and has no result in the last process, stays failed: it has not passed since.
+3. A result of the unit as a whole, such as its death, counts for all its cases. Any later process
+   of the unit supersedes this result.
+4. A unit is unfinished if its last attempt began and has no result, or if the leg stopped a case
+   (deadline, cancelled, lost runner) whose result is final. Otherwise the worst final result gives
+   the status of the unit.
 5. A failure that is not final is superseded. A unit or case that is good after a superseded failure
-   is flaky. If each of these failures ran out of memory, the unit is not flaky and only passed
-   after an out-of-memory retry: with fewer neighbours it passes. No failures are: an attempt that
-   passed, such as that of a predecessor that is repeated with a failed unit; an attempt that the
-   leg stopped; a death that another unit caused (`find_bystanders`). An execution that a plugin of
+   is flaky. If all these failures ran out of memory, the unit is not flaky: it passes with fewer
+   neighbours. Three results are no failures: an attempt that passed, an attempt that the leg
+   stopped, and a death that another unit caused (`find_bystanders`). An execution that a plugin of
    the framework repeated (`Result.reruns`) is a failure.
 6. A superseded failure belongs to its case. A failure of the unit as a whole, or of a case without
    a final result, belongs to every case of the unit.
-7. Times and sizes are those of final results; a unit's time is the sum over its cases. A final
-   result that died or did not complete is censored, a lower bound (`history/query.py`, by columns).
-8. Of results of several legs the worst final one counts (`severity`).
+7. Times and sizes are those of final results. The time of a unit is the sum over its cases. A final
+   result that died or did not complete is censored, a lower bound (`history/query.py`).
+8. Among the results of several legs, the worst final result counts (`severity`).
 """
 
 from __future__ import annotations
@@ -35,22 +34,21 @@ from typing import AbstractSet, Final, Iterable, Literal, Mapping, Sequence, Tup
 from ciguard.model.record import Record, Result, StartLine
 from ciguard.model.types import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
 
-UnitName = Tuple[str, str, str]  # equal to its UnitKey, whose construction takes five times longer
+UnitName = Tuple[str, str, str]  # equal to a UnitKey, but built in a fifth of its time
 Status = Literal["good", "bad", "unfinished"]
 STATUSES: Final[tuple[Status, ...]] = ("good", "bad", "unfinished")  # the worst last
 # In ascending severity: of two good results "passed" counts.
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("skipped", "passed", "failed", "errored", "died")
 
 
-# Not frozen, and never changed: constructing a frozen one takes twice as long, and a run has a
-# million.
+# Not frozen, but never changed: a frozen object takes twice as long, and a run has a million.
 @dataclass(unsafe_hash=True, **SLOTS)
 class UnitResult:
     """The final results of a unit in one leg.
 
     Attributes:
         cases: the final result of each case, by case; at least one.
-        failures: superseded ones, in the order of their attempts; a rerun by a plugin, of which
+        failures: superseded failures, in the order of their attempts. A rerun by a plugin, of which
             only the message is known, is a copy of its result with the outcome "failed".
     """
 
@@ -65,16 +63,16 @@ class UnitResult:
 
     @property
     def is_flaky(self) -> bool:
-        """Return whether the unit is good after a failure with another cause than memory."""
+        """Return whether the unit is good after a failure that was not out of memory."""
         return self.status == "good" and not all(one.ran_out_of_memory for one in self.failures)
 
     @property
     def passed_after_oom(self) -> bool:
-        """Return whether the unit is good after failures that all ran out of memory."""
+        """Return whether the unit is good, and all its earlier failures ran out of memory."""
         return bool(self.status == "good" and self.failures) and not self.is_flaky
 
     def count_failed_attempts(self) -> dict[CaseKey, int]:
-        """Count, by case, the attempts that failed not by memory; without zeros."""
+        """Count by case the failed attempts that did not run out of memory; omit zeros."""
         shared: set[tuple[int, int]] = set()
         own: dict[CaseKey, set[tuple[int, int]]] = {case.key: set() for case in self.cases}
         for failure in self.failures:
@@ -89,8 +87,8 @@ class FinalResults:
     """The final result of every case of a leg.
 
     Attributes:
-        failed_attempts: by case, number of attempts that failed not by memory before the final
-            result; a good case that is listed here is flaky.
+        failed_attempts: by case, number of failed attempts before the final result, without those
+            that ran out of memory; a good case that is listed here is flaky.
     """
 
     results: Sequence[Result]
@@ -98,14 +96,14 @@ class FinalResults:
 
 
 def classify_result(result: Result) -> Status:
-    """Return the status of a result; an ending without a verdict outranks the outcome."""
+    """Return the status of a result; an inconclusive ending has precedence over the outcome."""
     if result.ending == "completed" and result.outcome not in BAD_OUTCOMES:
         return "good"
     return "bad" if result.is_failure else "unfinished"
 
 
 def severity(result: Result) -> tuple[int, int, int]:
-    """Return the sort key of results of one case, the worst last; ties have equal words."""
+    """Return the sort key of results of one case, the worst last; ties are equal in all words."""
     status = STATUSES.index(classify_result(result))
     return status, _OUTCOMES.index(result.outcome), ENDINGS.index(result.ending)
 
@@ -117,7 +115,7 @@ def resolve_attempts(results: Sequence[Result], last_start: int | None = None) -
         results: all of the unit in one leg, in any order, at least one.
         last_start: number of the last process in which the unit began, if known.
     """
-    if len(results) == 1:  # nearly all units, and a run has a million
+    if len(results) == 1:  # a shortcut: nearly all of a million units have one result
         result = results[0]
         is_cut = last_start is not None and last_start > (result.process or 0)
         status: Status = "unfinished" if is_cut else classify_result(result)
@@ -143,12 +141,12 @@ def resolve_attempts(results: Sequence[Result], last_start: int | None = None) -
 def find_bystanders(results: Sequence[Result]) -> dict[tuple[int, UnitKey], UnitKey]:
     """Find the units that died with a process because of a concurrent unit. O(results).
 
-    After the death of a process each of its concurrent units runs again, alone. A unit that dies
-    alone in the same way is the culprit; a unit that ends alone by itself is a bystander. If no
-    unit dies again, each of them may be the culprit.
+    After the death of a process, each of its concurrent units runs again, alone. A unit that dies
+    alone in the same way is the culprit. A unit that ends by itself when alone is a bystander. If
+    no unit dies again, each of them may be the culprit.
 
     Returns:
-        By process and bystander, the culprit.
+        The culprit, by process and bystander.
     """
     deaths = [result for result in results if result.outcome == "died"]
     concurrent = [death for death in deaths if (death.concurrent or 1) > 1]
@@ -156,7 +154,7 @@ def find_bystanders(results: Sequence[Result]) -> dict[tuple[int, UnitKey], Unit
         return {}
     alone = {(death.key.unit_key, death.ending) for death in deaths if (death.concurrent or 1) == 1}
     died_alone = {key for key, _ in alone}
-    deaths.sort(key=lambda death: death.key, reverse=True)  # of two culprits the first is named
+    deaths.sort(key=lambda death: death.key, reverse=True)  # the first of two culprits is named
     culprits = {
         death.process or 0: death.key.unit_key
         for death in deaths
@@ -191,7 +189,7 @@ def _without_bystanders(results: Iterable[Result]) -> Sequence[Result]:
 def resolve_units(
     results: Iterable[Result], last_start: Mapping[UnitName, int]
 ) -> dict[UnitKey, UnitResult]:
-    """Find the final results of every unit of a leg; `last_start` as `last_starts` gives it."""
+    """Return the final results of every unit of a leg; `last_start` is that of `last_starts`."""
     by_unit: dict[UnitKey, list[Result]] = {}
     for result in _without_bystanders(results):
         key = UnitKey(result.suite, result.variant, result.unit)
@@ -202,12 +200,12 @@ def resolve_units(
 def record_units(
     record: Record, closing: AbstractSet[str] = frozenset()
 ) -> dict[UnitKey, UnitResult]:
-    """Find the final results of every unit of a record.
+    """Return the final results of every unit of a record.
 
-    In a suite whose program reports the end of each unit (event `closed`), a unit without this
+    If the program of a suite reports the end of each unit (event `closed`), a unit without this
     event from its last process is unfinished: a killed leg cannot name the units that it cut. A
-    unit that died has its own result. A result file of another job has no process, and closes no
-    unit.
+    unit that died has a result of its death instead. Result files of other jobs have no process,
+    and all their units count as closed.
 
     Args:
         closing: suites whose programs report the end of each unit.
@@ -231,7 +229,7 @@ def record_units(
 
 
 def final_results(results: Iterable[Result]) -> FinalResults:
-    """Find the final result of every case of a leg. O(results), 0.3 us for a unit's only one."""
+    """Return the final result of every case of a leg. O(results), 0.3 us for a single result."""
     first: dict[UnitName, Result] = {}
     several: dict[UnitName, list[Result]] = {}
     for result in _without_bystanders(results):
@@ -251,7 +249,7 @@ def final_results(results: Iterable[Result]) -> FinalResults:
 
 
 def last_starts(starts: Iterable[StartLine]) -> dict[UnitName, int]:
-    """Return the units that began, each with the number of its last process."""
+    """Return the units that began, each with the number of the last process that began it."""
     last: dict[UnitName, int] = {}
     for line in starts:
         key, process = (line.suite, line.variant, line.unit), line.process or 0

@@ -1,4 +1,4 @@
-"""Settings that kept planned tests from running: dry runs, focus and filters of a process. Pure."""
+"""Settings of a tested process that kept planned tests from running, such as filters. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Iterable, Mapping
 from ciguard.model.plan import Suite
 from ciguard.model.record import EventLine
 
-# By the reason of an `execution` event; the same words in the leg and in the guard.
+# By the reason of an `execution` event; the run and the verdict use the same words.
 WORDS: Final[Mapping[str, str]] = {
     "not_executed": "tests were listed, not executed",
     "focus": "only focused tests ran",
@@ -21,8 +21,8 @@ def unplanned_settings(
 ) -> dict[str, list[str]]:
     """Return the settings that kept planned tests from running, by reason, each once, sorted.
 
-    A filter that the framework reported for the plan is part of the plan. For a plan without this
-    report no filter counts, because a new one cannot be distinguished.
+    Filters that the framework reported for the plan are part of the plan. If the plan has no such
+    report, filters are ignored, because a new filter cannot be recognised.
     """
     details: dict[str, set[str]] = defaultdict(set)
     for event in events:

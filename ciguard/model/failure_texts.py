@@ -1,9 +1,9 @@
-"""The ending of a failed case by type and message: one table for legs and result files.
+"""How a failed case ended, by the type and message of its failure: one table for all formats.
 
-Only the whole type or the start of the message counts: a test that fails because a request of its
-own timed out is an ordinary failure. The patterns use the syntax that `re` and RE2 share, as those
-of `ciguard.logs`, which look for the same failures anywhere in a log; a test requires equal endings
-of both tables. Pure, and Python 3.8.
+Only the whole type or the start of the message counts: a test that fails because of its own
+request's timeout is an ordinary failure. The patterns use the syntax that `re` and RE2 share. The
+patterns of `ciguard.logs` find the same failures anywhere in a log, and a test compares both
+tables. Pure, Python 3.8+.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ _FATAL_MEMORY: Final = re.compile(
     r"|(?:PHP )?Fatal error: +(?:Allowed memory size of \d+ bytes exhausted|Out of memory \()",
     re.M,
 )
-# Texts before the message itself: a type, a position in the code, or the words with which a runner
-# quotes another's message.
+# Texts before the message: a type, a position in the code, or the words with which a runner quotes
+# the message of another program.
 _PREFIX: Final = re.compile(
     r"[^\n:]{1,300}:\d+:\s+|"
     r"(?:Test method \S+ threw exception:|failed on (?:setup|teardown) with|thrown:"
@@ -102,7 +102,7 @@ _MAX_PREFIXES: Final = 4
 
 
 def ending_of_failure(kind: str, message: str | None) -> Ending:
-    """Return the ending of a failed case; "completed" if neither type nor message is known.
+    """Return the ending of a failed case; "completed" if neither type nor message is in the table.
 
     Args:
         kind: the failure's type, such as `System.OutOfMemoryException`; "" if unknown.
@@ -125,11 +125,7 @@ def ending_of_failure(kind: str, message: str | None) -> Ending:
 
 
 def memory_failure(output: str) -> str:
-    """Return the line in which a runtime reports that it ends for lack of memory, or "".
-
-    Args:
-        output: last output of a process that died.
-    """
+    """Return the line of the output in which a runtime reports its end because of memory, or ""."""
     match = _FATAL_MEMORY.search(output)
     return "" if match is None else output[match.start() :].splitlines()[0]
 

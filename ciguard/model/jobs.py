@@ -1,4 +1,4 @@
-"""Jobs of a run as GitHub reports them, their counting attempts and prices. Times are aware UTC."""
+"""Jobs of a run as GitHub reports them, their last attempts and prices. Times are aware UTC."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from typing import Final, Iterable, Mapping, Sequence
 from ciguard.model.types import SLOTS, Ending
 
 MINUTE_S: Final = 60.0
-LOG_TAIL_BYTES: Final = 8 << 20  # of the log of a job; nearly all logs are shorter
-# The first plan, without timings: 7 of 10 recorded suites of 144 to 57,000 tests stay below a limit
-# of 45 minutes so, 2 in one shard; two of the others take over 30 hours.
+LOG_TAIL_BYTES: Final = 8 << 20  # read at the end of a job's log; nearly all logs are shorter
+# Shards of a first plan, which has no timings. With 4 shards, 7 of 10 recorded suites of 144 to
+# 57,000 tests stay below a limit of 45 minutes; two of the others take over 30 hours.
 FIRST_SHARDS: Final = 4
-MAX_FIRST_SHARDS: Final = 20  # jobs that GitHub's smallest plan runs at once
+MAX_FIRST_SHARDS: Final = 20  # GitHub's smallest plan runs as many jobs at once
 
 
 def first_shards_of_each(variants: int) -> int:
-    """Return the number of shards of each variant in a first run whose jobs list the tests."""
+    """Return the number of shards of each variant in a first run, whose jobs list the tests."""
     return max(1, min(FIRST_SHARDS, MAX_FIRST_SHARDS // variants))
 
 
 def is_github_actions(environ: Mapping[str, str]) -> bool:
-    """Return whether this process runs in a job of GitHub Actions, which sets `true`."""
+    """Return whether this process runs in a job of GitHub Actions."""
     return environ.get("GITHUB_ACTIONS", "").strip().lower() in ("true", "1")
 
 
 @dataclass(frozen=True, **SLOTS)
 class Step:
-    """One step of a job; `conclusion` is GitHub's word, None until the end of the step.
+    """One step of a job.
 
-    `wall_s` is in whole seconds; None for a step that was skipped, cancelled or has not ended.
+    `conclusion`: GitHub's word; None until the step ends.
+    `wall_s`: in whole seconds; None if the step was skipped or cancelled, or has not ended.
     """
 
     name: str
@@ -52,9 +53,9 @@ class RunArtifact:
 class Job:
     """One job in one attempt of its run.
 
-    `status` and `conclusion` are GitHub's words, including future ones. `started_at` may be before
-    the run attempt, which also lists jobs that it did not run again. `ending` is the reason of a
-    cancellation, if an annotation names it.
+    `status`, `conclusion`: GitHub's words, including future ones.
+    `started_at`: may be before the run attempt, which also lists jobs that it did not run again.
+    `ending`: the reason of a cancellation, if an annotation names it.
     """
 
     id: int
@@ -65,21 +66,21 @@ class Job:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     steps: tuple[Step, ...] = ()
-    url: str = ""  # of its page, for a person
-    head_sha: str | None = None  # of its run: a pull request's own commit, not the merge
-    labels: tuple[str, ...] = ()  # of its `runs-on`
+    url: str = ""  # address of the job's page
+    head_sha: str | None = None  # for a pull request the head of its branch, not the merge
+    labels: tuple[str, ...] = ()  # values of `runs-on`
     ending: Ending | None = None
 
     @property
     def wall_s(self) -> float | None:
-        """Return the time from start to end, on GitHub's clock, in whole seconds."""
+        """Return the time from start to end by GitHub's clock, in whole seconds."""
         if self.started_at is None or self.completed_at is None:
             return None
         return (self.completed_at - self.started_at).total_seconds()
 
 
 def attempt_at(jobs: Iterable[Job], at: datetime) -> int | None:
-    """Return the run attempt that was executed at a time; None without a job."""
+    """Return the run attempt that was executed at a time; None if there is no job."""
     ends: defaultdict[int, list[datetime]] = defaultdict(list)
     for job in jobs:
         ends[job.run_attempt] += [] if job.completed_at is None else [job.completed_at]
@@ -89,12 +90,12 @@ def attempt_at(jobs: Iterable[Job], at: datetime) -> int | None:
 
 
 def oldest_counting_attempt(jobs: Iterable[Job]) -> int:
-    """Return the attempt since which all jobs ran again: no earlier attempt counts."""
+    """Return the oldest attempt in which any job ran last; earlier attempts do not count."""
     return min((last[0].run_attempt for last in last_attempts(jobs).values()), default=1)
 
 
 def last_attempts(jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
-    """Return by name the last attempt in which each job ran."""
+    """Return by job name the last attempt in which the job ran."""
     by_name: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         by_name[job.name].append(job)
@@ -102,10 +103,10 @@ def last_attempts(jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
 
 
 def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """Return the last attempt in which one job ran, with all its entries in that attempt.
+    """Return the entries of one job in the last attempt in which the job ran.
 
     A later attempt also lists a job that it did not run again, with its earlier start
-    (newrelic-experimental/gha-new-relic-exporter#38): no job starts again before it has ended.
+    (newrelic-experimental/gha-new-relic-exporter#38). A second run starts after the earlier end.
     """
     by_attempt: defaultdict[int, list[Job]] = defaultdict(list)
     for job in jobs:
@@ -120,7 +121,7 @@ def last_attempt(jobs: Iterable[Job]) -> tuple[Job, ...]:
 def _is_repeat_listing(job: Job, before: Job) -> bool:
     """Return whether a later attempt lists a job again without running it.
 
-    A job with unknown times, or with another conclusion, ran again.
+    A job with unknown times, or with another conclusion, counts as run again.
     """
     if job.started_at is None or before.started_at is None or job.conclusion != before.conclusion:
         return False
@@ -130,19 +131,19 @@ def _is_repeat_listing(job: Job, before: Job) -> bool:
 
 
 def whole_minutes(length_s: float) -> int:
-    """Return a time as GitHub bills and limits it: in whole minutes, at least one."""
+    """Return a time in the unit of GitHub's bills and limits: whole minutes, at least one."""
     return max(1, math.ceil(length_s / MINUTE_S))
 
 
 def billed_minutes(walls_s: Iterable[float | None]) -> int | None:
-    """Return the billed minutes of jobs; None if a wall time is unknown, or without a job."""
+    """Return the billed minutes of jobs; None without a job, or if a wall time is unknown."""
     minutes = [None if wall_s is None else whole_minutes(wall_s) for wall_s in walls_s]
     known = [count for count in minutes if count is not None]
     return sum(known) if known and len(known) == len(minutes) else None
 
 
 def price_usd(jobs: Iterable[tuple[Sequence[float | None], float | None]]) -> float | None:
-    """Return the price of jobs; None if a time or a price is unknown, or without a job.
+    """Return the price of jobs; None without a job, or if a time or a price is unknown.
 
     Args:
         jobs: for each job the wall times of its executions and the price of a minute.

@@ -1,7 +1,7 @@
-"""Units that exist now, by the listings of a run's legs, put into a plan of past units. Pure.
+"""A plan of past units, corrected by the units that the run's jobs list. Pure.
 
-A plan of past units was made without listing the tests. Each of its legs therefore lists the tests
-of its suite and variant, and its record names the difference from the plan.
+A plan without a list of tests is made of the units of past runs. Each of its jobs then lists the
+tests of its suite and variant, and the job's record contains the difference from the plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ciguard.model.plan import InventorySummary, Plan, Shard, Suite
 
 LISTING_EVENT_KINDS: Final = ("unplanned", "gone", "excluded", "listed", "listing")
-MAX_ERRORS: Final = 20  # of a suite and variant: one broken module can fail in each file
+MAX_ERRORS: Final = 20  # for a suite and variant; one broken module can cause an error in each file
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -26,10 +26,10 @@ class LegListing:
     """The listing of one leg, for its suite and variant.
 
     Attributes:
-        hash: of all listed units; `units` counts those that are not excluded.
-        new: by shard, units that are not in the plan.
+        hash: hash of all listed units; `units` counts them without the excluded ones.
+        new: units that are not in the plan, by shard.
         gone: planned units that do not exist, and whether their file exists.
-        names_all: `new` and `gone` are complete; otherwise they are of the leg's own shard.
+        names_all: `new` and `gone` are complete; otherwise they cover only the leg's own shard.
     """
 
     hash: str
@@ -46,8 +46,8 @@ class Disagreement:
     """Legs of one suite and variant that listed different units.
 
     Attributes:
-        shards: by listing.
-        units: those that are not in all listings, as far as named.
+        shards: the shards, grouped by listing.
+        units: the known units that are not in all listings.
     """
 
     suite: str
@@ -61,12 +61,13 @@ class ListedPlan:
     """The plan with the units that exist.
 
     Attributes:
-        new, gone: numbers of existing units outside of the plan, and of planned units with a
-            history that do not exist: a new combination has the plan of another one. None if the
-            units were listed for the plan.
+        new: number of existing units that were not in the plan; None if the plan has a list of
+            tests.
+        gone: number of planned units with a history that do not exist; None likewise.
         unlisted: shards whose record has no listing.
-        empty: suites and variants with a listing without any unit.
-        short: those whose shards together have another number of units than their one listing.
+        empty: suites and variants for which a leg listed no unit.
+        short: suites and variants whose shards together have another number of units than the legs
+            listed.
     """
 
     plan: Plan
@@ -79,11 +80,11 @@ class ListedPlan:
 
 
 def read_listing(record: Record, suite_key: tuple[str, str]) -> LegListing | None:
-    """Return the listing in a record; None if its leg ended before."""
+    """Return the listing in a record; None if the leg ended before its listing was complete."""
     last = next((event for event in reversed(record.events) if event.kind == "listing"), None)
     if last is None or (last.suite, last.variant) != suite_key:
         return None
-    # Dictionaries, because every step of a leg lists: each unit counts once.
+    # Every step of a leg lists the units again: dictionaries keep each unit once.
     new: dict[str, dict[UnitKey, None]] = defaultdict(dict)
     gone: dict[UnitKey, bool] = {}
     excluded: dict[Exclusion, None] = {}
@@ -118,7 +119,7 @@ def with_listings(plan: Plan, records: Iterable[Record]) -> ListedPlan:
     A shard without a listing gets its units from the other listings of its suite and variant.
 
     Args:
-        records: of the plan; of a shard's attempts the last one counts.
+        records: records of the plan; the last attempt of each shard counts.
     """
     if not plan.policy.lists:
         return ListedPlan(plan)
@@ -225,8 +226,8 @@ def _inventory(
 
 
 def file_of_unit(suites: Mapping[str, Suite], key: UnitKey) -> str:
-    """Return the file that a unit's id names, from the repository's root, if it names one.
+    """Return the file that a unit's id names, relative to the repository's root.
 
-    An id without `::` is returned whole: the file itself if units are files, else no file at all.
+    An id without `::` is returned whole: it is the file itself if units are files.
     """
     return repository_path(suites, key.suite, key.unit.partition("::")[0])

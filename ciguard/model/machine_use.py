@@ -1,6 +1,6 @@
-"""Use of a machine by the samples of a leg: GPUs, free memory, swap, stalls, and concurrent units.
+"""Use of the machine during a leg, by its samples: memory, swap, stalls, GPUs, and running units.
 
-An unmeasured value is None, and never 0. Pure, and Python 3.8.
+None means not measured and is never 0. Pure, Python 3.8+.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ciguard.model.types import SLOTS, UnitKey
 if TYPE_CHECKING:
     Execution = tuple[int | None, str, str, str]  # process, suite, variant, unit
 
-MAX_NAMES: Final = 64  # of processes in a sample; a record may be forged
+MAX_NAMES: Final = 64  # names of processes in a sample; a forged record may have more
 PHASE_RATIO: Final = 0.01  # of a peak; smaller programs are helpers
-# Below, the kernel may only have moved pages of idle daemons; a swapping program moves more.
+# A smaller growth may be pages of idle daemons that the kernel moved.
 SWAPPED_BYTES: Final = 64 << 20
-STALLED_S, STALLED_RATIO = 1.0, 0.01  # of the leg's time; both are needed
+STALLED_S, STALLED_RATIO = 1.0, 0.01  # of the leg's time; both must be exceeded
 
 
 @dataclass(frozen=True, **SLOTS)
 class MemoryMoment:
-    """A size with the time of its sample and the units that ran then."""
+    """A size of memory, the time of its sample, and the units that ran at this time."""
 
     size_bytes: int
     at_s: float
@@ -35,7 +35,7 @@ class MemoryMoment:
 
 @dataclass(frozen=True, **SLOTS)
 class Stalls:
-    """Time for which programs waited for memory: any of them, or all at once (None: not measured).
+    """Time for which any program waited for memory, and all at once (None: not measured).
 
     The longest wait was between the sample at `at_s` and the one before.
     """
@@ -50,7 +50,7 @@ class Stalls:
 class PeakPrograms:
     """The programs at the peak of a leg, each with its descendants, the largest first.
 
-    `apart_bytes`: what they need if no two overlap; None if they always ran together.
+    `apart_bytes`: memory that the programs need if no two overlap; None if they cannot be apart.
     """
 
     at_s: float
@@ -66,11 +66,11 @@ class MachineUse:
     Attributes:
         gpu_bytes: by device, the largest memory of the tested processes.
         gpu_total: largest sum over the devices in one sample.
-        least_available: of the machine.
-        least_headroom: memory before a process is killed, by the limit of a container and with half
-            of the swap.
+        least_available: least available memory of the machine.
+        least_headroom: least memory before a process is killed, by the limit of a container and
+            with half of the swap.
         swap_growth: largest used swap of the machine, minus that of the first sample.
-        peak: None if one program had all of it, or none has a name.
+        peak: None if one program had all the memory, or no program has a name.
     """
 
     gpu_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -98,11 +98,7 @@ NOT_MEASURED: Final = MachineUse()
 def machine_use(
     samples: Sequence[SampleLine], units_at: Callable[[float], tuple[UnitKey, ...]] = lambda _: ()
 ) -> MachineUse:
-    """Summarize samples in the order of their time.
-
-    Args:
-        units_at: returns the units that ran at a time.
-    """
+    """Summarize samples in the order of their time; `units_at` returns the units of a time."""
     if not samples:
         return NOT_MEASURED
 
@@ -128,10 +124,10 @@ def machine_use(
 
 
 def _peak_programs(samples: Sequence[SampleLine]) -> PeakPrograms | None:
-    """Return the programs at the largest peak, from the top the first that are several.
+    """Return the programs at the largest peak: the first level of the process tree with several.
 
-    They can be apart if each had half of its own largest memory while another one did not run: a
-    client that never runs without its server cannot.
+    Programs can be apart if each one had half of its largest memory while another one did not run.
+    A client that never runs without its server cannot be apart.
     """
     if not samples:
         return None
@@ -163,7 +159,7 @@ def _peak_programs(samples: Sequence[SampleLine]) -> PeakPrograms | None:
 
 
 def _sizes_at(depth: int, sample: SampleLine) -> Counter[str]:
-    """Add up the sizes of processes by their ancestor at this depth, or by their own name above."""
+    """Add up the sizes of processes by their ancestor at this depth, or by their name above it."""
     sizes: Counter[str] = Counter()
     for path, size in sample.peak_processes.items():
         sizes[path.split("/")[: depth + 1][-1]] += size
@@ -201,7 +197,7 @@ def _stalls(
 
 
 def _increases(counter: Sequence[float]) -> list[float]:
-    """Return the increase of each value; a leg that continues in a new step counts from 0 again."""
+    """Return the increase of each value; a step that continues a leg counts from 0 again."""
     pairs = zip((0.0, *counter), counter)
     return [value - before if value >= before else value for before, value in pairs]
 
@@ -218,9 +214,9 @@ def leg_machine_use(record: Record) -> MachineUse:
 
 
 def execution_spans(record: Record) -> Mapping[Execution, tuple[float, float]]:
-    """Return the span of each unit in each process: from its first start to its last result.
+    """Return the span of each unit in each process, from its first start to its last result.
 
-    A unit without a result ran until the end of its process. O(starts + results).
+    The span of a unit without a result ends with its process. O(starts + results).
     """
     process_ends = {line.process: line.at_s for line in record.process_ends}
     # The first start and the last result win.
@@ -231,6 +227,6 @@ def execution_spans(record: Record) -> Mapping[Execution, tuple[float, float]]:
     spans = {}
     for key, start_s in starts.items():
         end_s = ends.get(key, process_ends.get(key[0] or 0, math.inf))
-        # None: it ended at an unknown time.
+        # None: the process ended at an unknown time.
         spans[key] = (start_s, start_s if end_s is None else end_s)
     return spans

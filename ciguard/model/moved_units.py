@@ -1,9 +1,8 @@
-"""Units that moved between legs during a run: which leg was to run each, and the effect on times.
+"""Units that moved between jobs during a run: the job that was to run each, and the time saved.
 
-Units move in blocks. A leg that has run its own part asks the service for a block of another shard
-(it claims the block), and the record of the shard's own leg names the block as taken. Pure.
-
-Standard library only, Python 3.8+.
+Units move in blocks. A job that has run its own shard requests a block of another shard from the
+service (it claims the block). The record of the other shard's job names the block as taken. Pure,
+standard library only, Python 3.8+.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from ciguard.model.types import SLOTS, UnitKey
 
 Span = Tuple[float, float]
 HAS_BEGUN: Final = 1
-HAS_RESULT: Final = 2  # that is a verdict
+HAS_RESULT: Final = 2  # the result is a verdict
 DIGITS: Final = 6
 
 
 @dataclass(frozen=True, **SLOTS)
 class MovedBlock:
-    """A block that, according to a record, another leg than that of its own shard runs.
+    """A block that the leg of another shard runs according to some record.
 
     Attributes:
         owner: the block's shard in the plan.
         claimers: other shards whose records claim the block, by name.
-        owner_claimed: the record of the owner claims the block.
-        taker: the shard that has the block according to the owner's record, if this record does not
-            claim it; "" if the record names no shard of the plan.
+        owner_claimed: the owner's record claims the block.
+        taker: the shard that has the block by the owner's record, if this record does not claim the
+            block; "" if the record names no shard of the plan.
         is_lost: no record claims the block, and the taker left no record.
         earlier: shard and attempt of the last older record that claims the block, if no counted
-            record of another shard does.
+            record of another shard claims it.
     """
 
     name: str
@@ -62,11 +61,7 @@ def claimed_blocks(record: Record) -> frozenset[str]:
 
 
 def count_moved_blocks(records: Mapping[str, Record]) -> tuple[int, int]:
-    """Count moved blocks, and the shards between which they moved, without a plan.
-
-    Args:
-        records: by shard.
-    """
+    """Count moved blocks, and the shards between which they moved, by the records of shards."""
     pairs = {
         (name, shard_of_block(name), shard)
         for shard, record in records.items()
@@ -80,10 +75,10 @@ def count_moved_blocks(records: Mapping[str, Record]) -> tuple[int, int]:
 def find_moved_blocks(
     plan: Plan, records: Mapping[str, Record], earlier: Mapping[str, Iterable[Record]] | None = None
 ) -> tuple[MovedBlock, ...]:
-    """Find the blocks that moved, in the plan's order; O(events + units).
+    """Return the blocks that moved, in the plan's order; O(events + units).
 
     Args:
-        records: the counted ones, by shard.
+        records: the counted records, by shard.
         earlier: records of older attempts of the run, by shard; only their claims are used.
     """
     if not plan.claims:
@@ -103,7 +98,7 @@ def find_moved_blocks(
             others = tuple(key for key in claimers[name] if key != shard.key)
             if not others and name not in taken:
                 continue
-            # A shard outside of the plan would remove the units from the plan.
+            # The units of a taker outside of the plan would vanish from the plan.
             taker = taken.get(name, "")
             taker = taker if taker in keys and taker != shard.key else ""
             claimer, attempt = older_claims.get(name, (shard.key, 0))
@@ -123,7 +118,7 @@ def find_moved_blocks(
 
 
 def _last_claims(earlier: Mapping[str, Iterable[Record]]) -> Mapping[str, tuple[str, int]]:
-    """Return, by block, shard and run attempt of the last record that claims it."""
+    """Return by block the shard and run attempt of the last record that claims the block."""
     last: dict[str, tuple[int, str]] = {}
     for key, records in earlier.items():
         for record in records:
@@ -134,7 +129,7 @@ def _last_claims(earlier: Mapping[str, Iterable[Record]]) -> Mapping[str, tuple[
 
 
 def _taken_blocks(record: Record | None, own: frozenset[str]) -> Mapping[str, str]:
-    """Return, by block, the shard that has it by the owner's record ("" if not named)."""
+    """Return by block the shard that has it by the owner's record; "" if that names none."""
     events = record.events if record else ()
     return {
         event.block: event.shard or ""
@@ -146,16 +141,16 @@ def _taken_blocks(record: Record | None, own: frozenset[str]) -> Mapping[str, st
 def with_moved_units(
     plan: Plan, blocks: Iterable[MovedBlock], records: Mapping[str, Record]
 ) -> Plan:
-    """Return the plan with each unit in the shard whose leg was to run it in the end.
+    """Return the plan with each unit in the shard whose leg was to run the unit in the end.
 
-    The first of these rules that applies decides:
+    The first rule that applies selects the shard of a unit:
 
     1. the unit's own shard, if its leg has a result of the unit;
-    2. a leg with a result of the unit;
-    3. a leg that began the unit;
-    4. a leg that claimed the block, or took it by the owner's record and left no record.
+    2. a shard whose leg has a result of the unit;
+    3. a shard whose leg began the unit;
+    4. a shard that claimed the block, or that took it by the owner's record and left no record.
 
-    Otherwise the unit stays. O(results).
+    Otherwise the unit stays in its own shard. O(results).
     """
     moved = tuple(blocks)
     if not moved:
@@ -193,7 +188,7 @@ def with_moved_units(
 
 
 def _by_precedence(block: MovedBlock) -> tuple[str, ...]:
-    """Return the legs that may have run a block; of legs with equal progress the first counts."""
+    """Return the shards that may have run a block; of two with equal progress the first counts."""
     if block.is_lost:
         return (block.taker, block.owner)
     if block.owner_claimed or not (block.claimers or block.earlier):
@@ -202,7 +197,7 @@ def _by_precedence(block: MovedBlock) -> tuple[str, ...]:
 
 
 def _progress(record: Record | None, keys: set[UnitKey]) -> Mapping[UnitKey, int]:
-    """Return how far a leg came with these units."""
+    """Return for each of these units whether the leg began it or has its result."""
     levels: dict[UnitKey, int] = {}
     if record is None:
         return levels
@@ -224,13 +219,13 @@ class ShardMoves:
 
     Attributes:
         units_in: number of units of other shards that the leg ran.
-        units_out: number of its units that other legs ran.
-        in_s, out_s: wall times of the units that moved, divided by the leg's processes; None if one
-            was not measured.
-        wall_s: wall time; None if the leg did not end by itself.
+        units_out: number of the shard's units that other legs ran.
+        in_s, out_s: wall times of the moved units, divided by the leg's processes; None if one of
+            them was not measured.
+        wall_s: wall time of the leg; None if the leg did not end by itself.
         static_s: wall time that the leg would have had without moves; None if unknown.
         requests: number of requests for a block.
-        waited_s: time without a running test while the leg awaited an answer.
+        waited_s: time without a running test while the leg waited for an answer.
         starts_s: time without a running test while a process for a block was starting.
     """
 
@@ -248,9 +243,9 @@ class ShardMoves:
 
 @dataclass(frozen=True, **SLOTS)
 class MovedUnits:
-    """The moves of a run; `legs` in the plan's order.
+    """The moves of a run; `legs` are in the plan's order.
 
-    `ran_twice` counts units that two legs ran, for example without a reachable service.
+    `ran_twice`: number of units that two legs ran, for example because the service was unreachable.
     """
 
     units: int
@@ -274,17 +269,14 @@ class MovedUnits:
 
     @property
     def requests(self) -> int:
-        """Return the number of requests of all legs."""
         return sum(leg.requests for leg in self.legs)
 
     @property
     def waited_s(self) -> float:
-        """Return the sum of the legs' waits for answers."""
         return math.fsum(leg.waited_s for leg in self.legs)
 
     @property
     def starts_s(self) -> float:
-        """Return the sum of the legs' waits for starts of processes."""
         return math.fsum(leg.starts_s for leg in self.legs)
 
 
@@ -298,13 +290,13 @@ def find_moved_units(
 ) -> MovedUnits | None:
     """Add up the moves of a run; None for a plan without moves. O(lines).
 
-    The wall time of a leg without moves is its wall time minus its waits, starts of processes for
-    blocks and the tests of other shards, plus its own moved tests with the times of the legs that
-    ran them. Other overheads stay.
+    The wall time of a leg without moves is its wall time, minus its waits, its starts of processes
+    for blocks and the tests of other shards, plus the measured times of its own tests in other
+    legs. Other overheads stay.
 
     Args:
-        plan: the original one, with its blocks.
-        records: the counted ones, by shard.
+        plan: the original plan, with its blocks.
+        records: the counted records, by shard.
     """
     if not plan.claims:
         return None
@@ -341,7 +333,7 @@ def _leg_moves(
     units_in: Sequence[UnitKey],
     walls_out_s: Sequence[float | None],
 ) -> ShardMoves:
-    """Add up the moves of one leg; `walls_s` are of all units that it ran."""
+    """Add up the moves of one leg; `walls_s` are the times of all units that the leg ran."""
     share = max(1, shard.processes)
     in_s = _sum_known([walls_s[key] for key in units_in], share)
     out_s = _sum_known(walls_out_s, share)
@@ -367,7 +359,7 @@ def _leg_moves(
 
 
 def _walls_s(record: Record) -> dict[UnitKey, float | None]:
-    """Return each unit's time over all cases and tries; None if one of them was not measured."""
+    """Return each unit's time over all cases and tries; None if one of these was not measured."""
     walls_s: dict[UnitKey, float | None] = {}
     for result in record.results:
         key = result.unit_key
@@ -383,7 +375,7 @@ def _sum_known(values: Sequence[float | None], share: int) -> float | None:
 
 
 class _Waits:
-    """Times in which a leg waited for a block and ran no test."""
+    """The times in which a leg waited for a block and ran no test."""
 
     def __init__(self, record: Record) -> None:
         times: dict[str, list[float]] = defaultdict(list)
@@ -408,8 +400,8 @@ class _Waits:
     def starts_s(self) -> float:
         """Return the idle time from the start of processes to their first tests, for blocks.
 
-        These are the processes after the first claim, without retries: processes whose first test
-        began in an earlier process.
+        These are the processes after the first claim, without retries: a retry is a process whose
+        first test began in an earlier process.
         """
         first: dict[int, tuple[float, UnitKey]] = {}
         first_process: dict[UnitKey, int] = {}
@@ -434,7 +426,7 @@ class _Waits:
 
 
 def _merge(spans: Iterable[Span]) -> list[Span]:
-    """Join overlapping spans, ascending."""
+    """Join overlapping spans; return them ascending."""
     merged: list[Span] = []
     for begin, end in sorted(spans):
         if merged and begin <= merged[-1][1]:

@@ -1,10 +1,10 @@
-"""The plan of a run: shards with their units and estimates, frozen before the run starts.
+"""The plan of a run: shards with their units and estimates, fixed before the run starts.
 
-codec/plan_file.py reads and writes it. A leg is one execution of a shard by a job.
+codec/plan_file.py reads and writes the plan's file. A leg is one execution of a shard by a job.
 
-The last units of a shard may be divided into blocks. A leg whose units are over may claim a block
-of another shard of its exchange group (`exchange_groups`: shards whose legs can run each other's
-units). The service receives the claims, and gives each block to one leg.
+The last units of a shard may be divided into blocks. A leg that has run its units may claim a block
+of another shard in its exchange group (`exchange_groups`), whose legs can run each other's units.
+Legs send claims to the service, which gives each block to one leg.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ciguard.model.types import SCHEMA, SLOTS, DrillKind, UnitKey
 class Variant:
     """One way to run a suite: additions to the suite's arguments and environment.
 
-    `matrix`: the values of one combination of a job's matrix; None if the plan is for no matrix.
-    `pool`: the pool that runs it; "" for the suite's pool.
+    `matrix`: values of one combination of a job's matrix; None if the plan is for no matrix.
+    `pool`: the pool that runs the variant; "" for the suite's pool.
     """
 
     args: tuple[str, ...] = ()
@@ -42,9 +42,9 @@ class DeclaredPeak:
 
 @dataclass(frozen=True, **SLOTS)
 class CoverageFiles:
-    """The files in which a tool writes its coverage: their format, and globs below `cwd`.
+    """The files in which a tool writes coverage: their format, and globs below `cwd`.
 
-    `without`: patterns of variants that collect none on purpose.
+    `without`: patterns of variants that do not collect coverage.
     """
 
     format: str
@@ -56,21 +56,21 @@ class CoverageFiles:
 class Suite:
     """Tests with one framework, working folder and arguments.
 
-    `base_bytes`: resident memory of its process before the first unit, measured in records.
+    `base_bytes`: resident memory of a process before its first unit, measured in records.
     `setup_s`, `teardown_s`: time of a process before its first unit and after its last one.
-    `timeout_s`: limit of units outside of the plan; each planned unit has its own.
+    `timeout_s`: limit of units outside of the plan; each planned unit has a limit itself.
     `failed_exit_codes`: exit codes that mean failed tests, as "8" or "1-255"; 1 always is one.
-    `closes_units`: its program reports the end of each unit (event `closed`); a unit without this
-        event is unfinished, whether or not it has results.
-    `parallel`: whether tests run side by side in its process; None: as the project says.
-    `workers`: "tool" if no number of concurrent tests is changed for memory.
-    `declared_peaks`: of units outside of the plan; the first pattern that matches counts.
-    `filters`: settings that select cases inside its units, as its framework reported them with the
-        list of units; None if the framework did not list.
-    `omitted`: number of tests that its framework left out of that list, by reason and file; 0 for
-        a file that is skipped as a whole, when it is imported.
-    `untried`: properties of its programs with which ciguard was not tried, by the same list.
-    `coverage`: None for a suite that collects none.
+    `closes_units`: the program reports the end of each unit (event `closed`); a unit without this
+        event is unfinished, even if it has results.
+    `parallel`: whether tests run side by side in a process; None: as the project configures it.
+    `workers`: "tool" if ciguard must not reduce the number of concurrent tests for memory.
+    `declared_peaks`: peaks of units outside of the plan; the first pattern that matches counts.
+    `filters`: settings that select cases inside units, as the framework reported them when it
+        listed the units; None if the framework did not list.
+    `omitted`: number of tests that the framework left out of this list, by reason and file; 0 for a
+        file that is skipped as a whole when it is imported.
+    `untried`: properties of the suite's programs that ciguard was not tried with, by this list.
+    `coverage`: None if the suite collects no coverage.
     """
 
     framework: str
@@ -79,7 +79,7 @@ class Suite:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
-    list_command: tuple[str, ...] = ()  # if the framework cannot list its units by itself
+    list_command: tuple[str, ...] = ()  # for a framework that cannot list units itself
     base_bytes: int | None = None
     setup_s: float = 0.0
     teardown_s: float = 0.0
@@ -105,10 +105,12 @@ class Suite:
 
 @dataclass(frozen=True, **SLOTS)
 class Pool:
-    """A kind of runner. `runs_on` is any JSON that GitHub accepts for this key.
+    """A kind of runner.
 
-    `usd_per_minute`: price of a started minute. `concurrency`: number of jobs at once; more jobs
-    wait. `setup_s`: time of a job before its tests.
+    `runs_on`: any JSON that GitHub accepts for this key.
+    `usd_per_minute`: price of a started minute.
+    `concurrency`: number of jobs at once; further jobs wait.
+    `setup_s`: time of a job before its tests.
     """
 
     runs_on: Any
@@ -123,25 +125,26 @@ class Pool:
 
 GuardRail = Literal["off", "observe", "auto", "enforce"]
 GUARD_RAILS: Final[tuple[GuardRail, ...]] = get_args(GuardRail)
-SHUTDOWN_S: Final = 90.0  # for a leg to stop its processes and flush before its step ends
+SHUTDOWN_S: Final = 90.0  # a leg stops its processes and writes its record in this time
 SHORT_LIMIT_S: Final = 180.0  # a step up to this limit keeps a fifth of it instead of 90 s
 SHORT_RATIO: Final = 0.8
 
 
 def deadline_within(limit_s: float) -> float:
-    """Return the time after which a leg stops itself, in a step with a limit of `limit_s` > 0."""
+    """Return the time after which a leg stops itself in a step with the limit `limit_s` > 0."""
     return max(SHORT_RATIO * min(limit_s, SHORT_LIMIT_S), limit_s - SHUTDOWN_S)
 
 
 @dataclass(frozen=True, **SLOTS)
 class LegPolicy:
-    """The configuration that a leg needs; `deadline_s`: seconds from the start of its step.
+    """The configuration that a leg needs.
 
-    `lists`: each leg lists the units that exist, because those of the plan are of another run or
-    commit. `probe_s`: time for extra tries of new failures, at least; None for no extra tries.
+    `deadline_s`: seconds from the start of the step.
+    `lists`: each leg lists the existing units, as the planned ones are of another run or commit.
+    `probe_s`: least time for extra tries of new failures; None for no extra tries.
     `repeat_until_s`: time of the leg until which new and changed tests are repeated; None: never.
-    `repeat_unplanned`: units outside of the plan that a listing leg may repeat, as new ones;
-    `repeat_files`: paths in the repository of the files that may have such; none for any file.
+    `repeat_unplanned`: number of units outside of the plan that a leg may repeat, if it lists.
+    `repeat_files`: paths of files that may have such units; empty for any file.
     """
 
     guard_rail: GuardRail = "auto"
@@ -155,13 +158,15 @@ class LegPolicy:
     repeat_files: tuple[str, ...] = ()
 
 
-# Not frozen, and never changed: constructing a million frozen ones takes 0.7 s longer.
+# Not frozen, but never changed: a million frozen objects take 0.7 s longer.
 @dataclass(unsafe_hash=True, **SLOTS)
 class PlannedUnit:
-    """A unit in a shard; `has_history`: its estimates are measured values, not defaults.
+    """A unit in a shard.
 
-    `fails_on_base`: it failed in the newest complete run of the base.
-    `change`: "new" if it is not on the base, "changed" by the pull request, else "": repeated.
+    `has_history`: the estimates are measured values, not defaults.
+    `fails_on_base`: the unit failed in the newest complete run of the base.
+    `change`: "new" (not on the base) or "changed" by the pull request: the unit is repeated;
+        otherwise "".
     """
 
     unit: str
@@ -184,7 +189,7 @@ class PlannedUnit:
 class Prediction:
     """Time and memory of a simulated shard; `peak_bytes` is None without memory history.
 
-    `simulated_peak_bytes`: before the correction by what past shards really took.
+    `simulated_peak_bytes`: the peak before its correction by the measured peaks of past shards.
     """
 
     wall_s: float
@@ -195,7 +200,7 @@ class Prediction:
 
 @dataclass(frozen=True, **SLOTS)
 class Block:
-    """A number of units that another leg may claim together; `wall_s`: their predicted time."""
+    """A number of units that another leg may claim together; `wall_s` is their predicted time."""
 
     units: int
     wall_s: float
@@ -205,11 +210,11 @@ class Block:
 class Shard:
     """The units of one job of the matrix.
 
-    `timeout_minutes`: limit of the step with the tests; of the job, if `job` is set.
+    `timeout_minutes`: limit of the step with the tests; limit of the job, if `job` is set.
     `budget_bytes`: memory that the tests may use.
-    `suite`, `variant`: set if the leg lists its units, which all have this suite and variant.
-    `job`: name of the job as GitHub shows it, if the matrix is written by hand; else "".
-    `blocks`: divide the last units, in this order; other legs may claim them during the run.
+    `suite`, `variant`: set if the leg lists the units, which all have this suite and variant.
+    `job`: name of the job as GitHub shows it, if the matrix is written by hand; otherwise "".
+    `blocks`: the last units, divided in this order; other legs may claim them during the run.
     `serial`: a process runs one test at a time, because several do not fit into its memory.
     """
 
@@ -232,7 +237,7 @@ class Shard:
         return len(self.units) - sum(block.units for block in self.blocks)
 
     def units_by_block(self) -> Mapping[str, tuple[PlannedUnit, ...]]:
-        """Return the units of each block, by its name: the third of shard 07 is "07.3"."""
+        """Return the units of each block by its name, such as "07.3" for the third of shard 07."""
         units, begin = {}, self.own_count
         for number, block in enumerate(self.blocks, 1):
             units[f"{self.key}.{number}"] = self.units[begin : begin + block.units]
@@ -241,13 +246,13 @@ class Shard:
 
     @property
     def suite_key(self) -> tuple[str, str]:
-        """Return suite and variant of the first unit: of all, in a plan for a job with a matrix."""
+        """Return suite and variant of the first unit; a shard of a matrix has no others."""
         first = self.units[0] if self.units else self
         return first.suite, first.variant
 
 
 def shard_of_block(name: str) -> str:
-    """Return the shard of a block: a block's name is that of its shard and a number."""
+    """Return the shard of a block, whose name is the shard's key and a number."""
     return name.rpartition(".")[0]
 
 
@@ -261,14 +266,14 @@ class Exclusion:
     variant: str = ""
 
 
-# A test that no shard of a matrix written by hand runs: the category filter of a shard leaves it
-# out, or no shard requests it.
+# Why no shard of a matrix written by hand runs a test: the category filter of a shard excludes the
+# test ("label"), or no shard requests it.
 OrphanReason = Literal["label", "not_requested"]
 
 
 @dataclass(frozen=True, **SLOTS)
 class Orphan:
-    """An existing unit in no shard, although no rule for all shards excludes it."""
+    """An existing unit in no shard, although no rule for all shards excludes the unit."""
 
     unit: str
     reason: OrphanReason
@@ -281,7 +286,7 @@ class Orphan:
 
 
 def excluding_pattern(unit: str, patterns: Iterable[str]) -> str | None:
-    """Return the first pattern of `fnmatch` that matches an id; the id itself always matches."""
+    """Return the first `fnmatch` pattern that matches an id or equals it; None for none."""
     matching = (text for text in patterns if unit == text or fnmatch.fnmatchcase(unit, text))
     return next(matching, None)
 
@@ -300,7 +305,7 @@ class UnitCount:
 
 
 def count_units(keys: Iterable[UnitKey]) -> tuple[UnitCount, ...]:
-    """Count the units of each suite and variant, sorted by these."""
+    """Count the units of each suite and variant, sorted by suite and variant."""
     counts = Counter(key[:2] for key in keys)
     return tuple(UnitCount(counts[suite_key], *suite_key) for suite_key in sorted(counts))
 
@@ -310,9 +315,9 @@ class InventorySummary:
     """Counts of the existing units.
 
     `collected`: number of existing units; each is planned, in `excluded` or in `orphans`.
-    `files`: number of units of every test file, 0 included.
+    `files`: number of units of every test file, also 0.
     `base_units`: units in the plan of the base branch's run `base_source`; empty if unknown.
-    `files_without_units`: files that exist and have units on the base only.
+    `files_without_units`: existing files that have units only on the base.
     """
 
     collected: int
@@ -330,8 +335,9 @@ class InventorySummary:
 class ShardCountOption:
     """Time and price of a run with this number of shards.
 
-    `wall_s`: wall time of the run with the set-up of its jobs, and with the time that jobs wait if
-    `concurrency` allows fewer jobs than shards. `minutes`: billed minutes.
+    `wall_s`: wall time of the run, with the set-up of its jobs, and with their waits if
+        `concurrency` allows fewer jobs than shards.
+    `minutes`: billed minutes.
     """
 
     shards: int
@@ -345,8 +351,8 @@ class ShardCountOption:
 class CulpritCandidate:
     """A unit that may have killed a runner.
 
-    `losses`: number of lost shards that contained the unit. `isolated`: the unit's shard contains
-    no unit that is not a candidate; if false, candidates are distributed over the shards.
+    `losses`: number of lost shards that contained the unit.
+    `isolated`: the unit's shard contains only candidates; if false, candidates are distributed.
     """
 
     unit: str
@@ -356,7 +362,7 @@ class CulpritCandidate:
     variant: str = ""
 
 
-# Ids of plans that are made after a run: of its result files, or of these and a list of tests.
+# Ids of plans that are made after a run, of its result files or of these and a list of tests.
 OF_RESULTS: Final = "results"
 OF_LIST: Final = "list"
 
@@ -401,7 +407,7 @@ class PlanNote:
     """A warning or a reason, as values; `plan/view.py` has the sentences.
 
     `facts`: names, numbers, lists of names, and numbers by name (shards, tests), as in JSON. The
-    end of a key is the unit of its numbers: `_s`, `_bytes`, `_ratio`, or none.
+        end of a key is the unit of its numbers: `_s`, `_bytes`, `_ratio`, or none.
     """
 
     kind: PlanNoteKind
@@ -413,17 +419,17 @@ class Plan:
     """The contract of a run. `id` is a hash of the rest of the file.
 
     Attributes:
-        lower_bound_s: no plan with this number of shards takes less.
+        lower_bound_s: no plan with this number of shards takes less time.
         gap: makespan / `lower_bound_s` - 1, of predicted wall times.
-        floor: the longest unit: no number of shards makes a run shorter than it.
+        floor: the longest unit: no number of shards makes a run shorter than this unit.
         history: source of the estimates.
         alternatives: other numbers of shards.
         shard_count_limited_by: reasons why there are not more shards.
-        risk: P(any shard exceeds the deadline), with unchanged suite and machines.
-        memory_risk: P(any shard needs more than its memory), with unchanged suite and machines.
+        risk: P(any shard exceeds the deadline), if suite and machines do not change.
+        memory_risk: P(any shard needs more than its memory), likewise.
         job_minutes: limit of each job, above that of its step.
         claims: scheme, host and port of the service that legs ask for blocks; "" for none.
-        drill: the largest shard causes this fault, or each if only legs list the units.
+        drill: fault that the largest shard causes, or each shard if only legs list the units.
     """
 
     id: str
@@ -458,23 +464,23 @@ class Plan:
 
     @property
     def is_of_results(self) -> bool:
-        """Return whether no plan was made before the run."""
+        """Return whether the plan was made after the run, of its result files."""
         return self.id in (OF_RESULTS, OF_LIST)
 
     @property
     def has_timings(self) -> bool:
-        """Return whether any time was measured; else all times are equal defaults. O(units)."""
+        """Return whether any time was measured; otherwise all times are defaults. O(units)."""
         return any(unit.has_history for shard in self.shards for unit in shard.units)
 
     @property
     def omitted(self) -> Iterator[tuple[str, str, int]]:
-        """Yield reason, file and number of the tests that the suites' frameworks left out."""
+        """Yield reason, file and number of the tests that the frameworks of the suites left out."""
         for suite in self.suites.values():
             for reason, files in suite.omitted.items():
                 yield from ((reason, file, count) for file, count in files.items())
 
     def job_name(self, shard: Shard) -> str:
-        """Return the name of a shard's job: `tests (03)`, with suite and pool if several."""
+        """Return the name of a shard's job: `tests (03)`, with suite and pool if several exist."""
         if shard.job:
             return shard.job
         words = [shard.key]
@@ -487,9 +493,9 @@ class Plan:
 
 
 def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -> str:
-    """Return a suite's file relative to the repository's root; "" for none, or for one outside.
+    """Return a suite's file relative to the repository's root; "" for None, or for a file outside.
 
-    Frameworks name files relative to the suite's folder or to their own root above it.
+    Frameworks name files relative to the suite's folder, or to their own root above this folder.
     """
     given = posixpath.normpath((file or "").replace("\\", "/"))
     if not file or given.startswith("/") or given[1:2] == ":":
@@ -502,8 +508,8 @@ def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -
 def exchange_groups(plan: Plan) -> Mapping[str, str]:
     """Return the exchange group of each shard, named after the group's first shard; O(units).
 
-    Shards of a group have the same pool, memory and concurrency, and the same suites and variants:
-    a leg of one can run the blocks of all.
+    The shards of a group have the same pool, memory, concurrency, suites and variants, so that each
+    leg can run the blocks of all.
     """
     name_of_group: dict[object, str] = {}
     group_of_shard = {}
@@ -515,7 +521,7 @@ def exchange_groups(plan: Plan) -> Mapping[str, str]:
 
 
 def claimable_blocks(plan: Plan, key: str) -> Mapping[str, tuple[PlannedUnit, ...]]:
-    """Return, by name, the blocks of other shards that this shard's leg may claim; O(units)."""
+    """Return by name the blocks of other shards that this shard's leg may claim; O(units)."""
     groups = exchange_groups(plan) if plan.claims else {}
     return {
         name: units

@@ -1,8 +1,7 @@
-"""Extra tries of a leg: of its new failures ("probes"), and of new and changed tests ("repeats").
+"""Extra tries after a leg's end: of its new failures ("probes") and of new tests ("repeats").
 
-They follow the end of the leg. No other reader of a record is given their lines, so that they
-change no result. `run/policy/reruns.py` and `repeats.py` decide which units are tried, and how.
-Pure.
+Extra tries change no result: `split_probes` separates their lines from the leg's own lines.
+`run/policy/reruns.py` and `repeats.py` decide which units are tried, and how. Pure.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from ciguard.model.attempts import classify_result, resolve_attempts
 from ciguard.model.record import EventLine, ProcessEndLine, ProcessLine, Record, Result, StartLine
 from ciguard.model.types import MEMORY_ENDINGS, SLOTS, CaseKey, UnitKey
 
-PREFIX: Final = "probe_"  # of the reason of their processes, before the kind
+PREFIX: Final = "probe_"  # begins the reason of a probe's process; the kind follows
 BEGINS: Final = ("probing", "repeating")  # events before extra tries
-# Its repeats fail: all of them; those alone; those after tests of its file.
-MIN_OF_A_KIND: Final = 4  # by chance, a test that fails every second time rarely does so
+MIN_OF_A_KIND: Final = 4  # a test that fails in half of its tries rarely fails 4 times in a row
+# The repeats that fail: all ("again"), those alone, or those after tests of the same file.
 Dependence = Literal["", "again", "alone", "after"]
 DEPENDENCES: Final = tuple(filter(None, get_args(Dependence)))
-REPEATS: Final = ("repeat_alone", "repeat_after")  # of processes that repeat their last unit
+REPEATS: Final = ("repeat_alone", "repeat_after")  # reasons of processes of a repeat
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -28,8 +27,8 @@ class Probe:
     """One extra try of a unit in a fresh process.
 
     Attributes:
-        kind: "alone"; "again", after the units that ran before it in its process; "after", directly
-            after one of them, the `predecessor`.
+        kind: "alone"; "again" for after all units that ran before it in its process; "after" for
+            directly after one of them, the `predecessor`.
         results: final results of the unit's cases.
     """
 
@@ -38,9 +37,9 @@ class Probe:
     predecessor: UnitKey | None = None
 
     def failed(self, case: CaseKey) -> bool | None:
-        """Return whether a case failed; None without a verdict on it.
+        """Return whether a case failed; None without a verdict on the case.
 
-        A result of the unit as a whole counts for each case, and that of a case for the unit.
+        A result of the unit as a whole counts for each case. Any case counts for the unit.
         """
         is_unit = case.case == case.unit
         results = (r for r in self.results if is_unit or r.key.case in (case.case, case.unit))
@@ -49,10 +48,10 @@ class Probe:
 
 
 def split_probes(files: Sequence[list[Any]]) -> tuple[Sequence[list[Any]], list[Any]]:
-    """Divide the lines of a leg's files into its own, by file, and those of its extra tries.
+    """Divide the lines of a leg's files into its own lines, by file, and those of extra tries.
 
-    These are the lines from the first event of `BEGINS` on, and those of the processes that start
-    there. An event `resumed` names the last process before it, and is a line of none.
+    Extra tries have the lines from the first event of `BEGINS` on, and the lines of the processes
+    that start after this event. An event `resumed` belongs to no process.
     """
     own: list[list[Any]] = list(files)
     of_leg: list[Any] = []
@@ -75,7 +74,7 @@ def split_probes(files: Sequence[list[Any]]) -> tuple[Sequence[list[Any]], list[
 
 
 def probes_of(record: Record) -> Mapping[UnitKey, Sequence[Probe]]:
-    """Return the extra tries of each failed unit, in their order; a retry is none."""
+    """Return the extra tries of each failed unit, in their order, without retries."""
     failed = {result.unit_key for result in record.results if result.is_failure}
     probes: dict[UnitKey, list[Probe]] = {}
     for process, units, results in _tries(record):
@@ -89,9 +88,7 @@ def probes_of(record: Record) -> Mapping[UnitKey, Sequence[Probe]]:
 
 
 def _tries(record: Record) -> Iterator[tuple[ProcessLine, list[UnitKey], list[Result]]]:
-    """Yield each process of extra tries that came to its last unit, its units, and the results of
-    that last one. O(lines).
-    """
+    """Yield each process that came to its last unit, its units, and that unit's results. O(n)."""
     lines: dict[int | None, list[StartLine | Result]] = {}
     for line in record.probes:
         if isinstance(line, (StartLine, Result)):
@@ -100,13 +97,13 @@ def _tries(record: Record) -> Iterator[tuple[ProcessLine, list[UnitKey], list[Re
         own = lines.get(process.process, [])
         units = list(dict.fromkeys(line.unit_key for line in own))
         results = [line for line in own if isinstance(line, Result) and line.unit_key == units[-1]]
-        # With fewer units it ended before the last one, which it was for.
+        # A process with fewer units ended before its last unit, which it was to try.
         if results and len(units) == process.units:
             yield process, units, results
 
 
 def ended_in_try(record: Record | None) -> bool:
-    """Return whether the leg was killed during an extra try: its process has no end."""
+    """Return whether the leg was killed during an extra try, whose process has no end then."""
     lines = () if record is None else record.probes
     begun = {line.process for line in lines if isinstance(line, ProcessLine)}
     return bool(begun - {line.process for line in lines if isinstance(line, ProcessEndLine)})
@@ -118,10 +115,10 @@ class Repeats:
 
     Attributes:
         change: "new" or "changed".
-        passed, failed: number of repeats; those that were stopped with the job are in none, nor are
-            those that ran out of memory.
-        message: of the first failure.
-        passed_alone, failed_alone: those of them in which no test of its file ran before it.
+        passed, failed: number of repeats, without those that were stopped with the job or ran out
+            of memory.
+        message: message of the first failure.
+        passed_alone, failed_alone: repeats in which no test of the same file ran before the unit.
     """
 
     change: str
@@ -133,7 +130,7 @@ class Repeats:
 
     @property
     def dependence(self) -> Dependence:
-        """Return on what its failures depend; "" for none, or for chance: the test is flaky."""
+        """Return the condition on which the unit fails; "" for none, or for chance (flaky)."""
         if self.failed >= MIN_OF_A_KIND and not self.passed:
             return "again"
         alone = (self.passed_alone, self.failed_alone)
@@ -146,7 +143,7 @@ class Repeats:
 
 
 def repeats_of(record: Record) -> Mapping[UnitKey, Repeats]:
-    """Return the repeats of each unit that the leg was to repeat, also without any."""
+    """Return the repeats of each unit that the leg was to repeat, also if there are none."""
     events = (line for line in record.probes if isinstance(line, EventLine))
     found = {
         event.unit_key: Repeats(event.reason or "") for event in events if event.kind == "new_test"

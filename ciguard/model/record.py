@@ -1,4 +1,4 @@
-"""The record of a leg, with a class for each type of line; codec/record/lines.py has its format."""
+"""The record of a leg: one class for each type of line. codec/record/lines.py has the format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")  # of metrics
 
 @dataclass(frozen=True, **SLOTS)
 class Runner:
-    """The machine of a leg."""
+    """The machine that a leg runs on."""
 
     pool: str = ""
     cpus: int | None = None
@@ -55,9 +55,9 @@ class ShardLine:
     tested_parents: tuple[str, ...] = ()
     started_at: str | None = None  # RFC 3339, UTC
     runner: Runner = Runner()
-    script: str | None = None  # of the step, if the job's own command ran the tests
-    folder: str | None = None  # of all suites that collect coverage, in this job
-    root: str | None = None  # path of this job's checkout, where coverage is collected
+    script: str | None = None  # script of the step, if the job's own command ran the tests
+    folder: str | None = None  # folder of all suites that collect coverage, in this job
+    root: str | None = None  # path of this job's checkout, if coverage is collected
     conditions: Mapping[str, str] = field(default_factory=dict)  # variables that the plan names
 
 
@@ -65,7 +65,7 @@ class ShardLine:
 class DefaultsLine:
     """First line of a process's own file: defaults of its later lines.
 
-    With these a program that writes its own results needs to know only the unit.
+    With these defaults, a program that writes its results needs to know only the unit.
     """
 
     plan_id: str = ""
@@ -79,9 +79,9 @@ class DefaultsLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessLine:
-    """The start of a tested process: a decision of `run/policy/rules.py` with its reason.
+    """The start of a tested process: a decision of `run/policy/rules.py`.
 
-    `reason` is a `ReasonKind` of `run/policy/actions.py`, and `facts` are its numbers.
+    `reason`: a `ReasonKind` of `run/policy/actions.py`; `facts` are the numbers of the reason.
     """
 
     process: int
@@ -100,9 +100,9 @@ class ProcessLine:
 class StartLine:
     """The start of a unit, written before its set-up, so that a death can be attributed.
 
-    `assumed`: written by the leg for a program that had one unit and reports no starts.
+    `assumed`: the leg wrote the line for a program that had one unit and reports no starts.
     `received`: `at_s` is the time at which the leg read a start without a time.
-    `rss_before_bytes`: of the process that runs the unit.
+    `rss_before_bytes`: resident memory of the process that runs the unit.
     `file`, `line`: position of the unit, as in its result; needed for a unit that dies.
     """
 
@@ -124,7 +124,7 @@ class StartLine:
 
 @dataclass(frozen=True, **SLOTS)
 class Result:
-    """The result of a case: a `result` line of a record, or one read from a foreign result file.
+    """The result of a case: a `result` line of a record, or one entry of a foreign result file.
 
     Only `unit` and `outcome` are required.
 
@@ -134,7 +134,7 @@ class Result:
         retained_bytes: resident memory after the case minus that at its start; may be < 0.
         peak_lower_bytes, peak_upper_bytes: bounds of the peak, with children of the process.
         gpu_peak_bytes: peak of the GPU allocator of the process during the case.
-        measured_by: of the memory without these bounds.
+        measured_by: method by which the memory was measured, not counting the bounds.
         reruns: failed executions within this try that a plugin of the framework repeated.
         classname, name: spelling of the unit in a foreign file.
     """
@@ -143,7 +143,7 @@ class Result:
     outcome: Outcome
     suite: str = ""
     variant: str = ""
-    case: str = ""  # "" until read or made: then the unit itself
+    case: str = ""  # "" stands for the unit itself
     ending: Ending = "completed"
     at_s: float | None = None
     wall_s: float | None = None
@@ -158,7 +158,7 @@ class Result:
     gpu_peak_bytes: int | None = None
     measured_by: MeasuredBy | None = None
     concurrent: int | None = None
-    try_number: int = 1  # "try" in the file, which is a keyword of Python
+    try_number: int = 1  # the key in the file is "try", a keyword of Python
     reruns: int | None = None
     process: int | None = None
     message: str | None = None
@@ -177,16 +177,16 @@ class Result:
 
     @property
     def is_failure(self) -> bool:
-        """Return whether the case failed; a case that was stopped from outside did not."""
+        """Return whether the case failed; a case that was stopped from outside did not fail."""
         if self.outcome in ("failed", "errored"):
-            return True  # even if its process was stopped after it
+            return True  # even if its process was stopped later
         return self.ending in CONCLUSIVE_ENDINGS and (
             self.outcome in BAD_OUTCOMES or self.ending != "completed"
         )
 
     @property
     def is_expected_failure(self) -> bool:
-        """Return whether the case failed as its mark expects: its framework reports a skip."""
+        """Return whether the case failed as its marker expects; frameworks report a skip."""
         is_xfail = self.outcome == "skipped" and (self.message or "").startswith("xfail:")
         return is_xfail and "[NOTRUN]" not in (self.message or "")
 
@@ -199,18 +199,15 @@ class Result:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Return whether the case failed for lack of memory.
-
-        A case that passes in a later try is not flaky then: with fewer neighbours it passes.
-        """
+        """Return whether the case failed because it ran out of memory."""
         return self.is_failure and self.ending in MEMORY_ENDINGS
 
 
 @dataclass(frozen=True, **SLOTS)
 class PeakLine:
-    """Memory that the leg measured for the next result of a case, which has none of its own.
+    """Memory that the leg measured for the next result of a case, whose program measured none.
 
-    The program writes the result and the leg writes this line; the reader joins them.
+    The program writes the result and the leg writes this line; the reader joins both.
     """
 
     unit: str
@@ -231,9 +228,10 @@ class SampleLine:
     Attributes:
         stalled_s, fully_stalled_s: time for which some, or all, programs of the machine waited for
             memory since the leg's start (pressure stall information).
-        gpu_bytes: of the tree, largest since the last written sample, by GPU.
+        gpu_bytes: by GPU, largest memory of the tree since the last written sample.
         peak_processes: memory by the names of a process and its ancestors ("make/test.py"), at the
-            largest moment since the last written sample at which one had a new peak or had ended.
+            largest moment since the last written sample at which a process had a new peak or had
+            ended.
     """
 
     at_s: float
@@ -273,9 +271,10 @@ class MetricLine:
 class EventLine:
     """An event or a decision of the leg; `detail` is text for people.
 
-    A decision has `lines_read`: the number of lines of each process's file that the policy had
-    read, so that a replay of the record gives the same decision; `reason` and `facts` as in
-    `ProcessLine`. `block`: name of units that move between legs; `shard`: whose leg has the block.
+    `lines_read`: for a decision, the number of lines of each process's file that the policy had
+        read, so that a replay of the record gives the same decision.
+    `reason`, `facts`: as in `ProcessLine`.
+    `block`: name of a block of units that moves between legs; `shard`: the shard that has it.
     """
 
     kind: EventKind
@@ -293,7 +292,7 @@ class EventLine:
 
     @property
     def unit_key(self) -> UnitKey:
-        """The unit that the event is about; its `unit` is "" if the event is about none."""
+        """The key of the event's unit; its `unit` is "" if the event has no unit."""
         return UnitKey(self.suite, self.variant, self.unit or "")
 
 
@@ -301,7 +300,7 @@ class EventLine:
 class ProcessEndLine:
     """The end of a tested process; `peak_bytes` is its largest measured memory.
 
-    `cpu_s`: of the process and of the descendants whose end a parent in the tree collected.
+    `cpu_s`: CPU time of the process, and of descendants whose end a parent in the tree collected.
     """
 
     process: int
@@ -315,7 +314,7 @@ class ProcessEndLine:
 
 @dataclass(frozen=True, **SLOTS)
 class EndLine:
-    """Last line of a leg that ended by itself; a record without it was cut."""
+    """Last line of a leg that ended by itself; a record without this line was cut."""
 
     ending: Ending
     at_s: float | None = None
@@ -344,12 +343,13 @@ class Record:
 
     Attributes:
         header: the shard line; None if its file is lost.
-        partial_header: without `header`, its facts as far as the leg's other files have them.
+        partial_header: if `header` is None, the facts of the shard line that other files contain.
         damage: each unreadable position ("process-001.jsonl:17: cut"); lines before it are kept.
-        empty_files: files without a byte, which are damage too.
-        copies: the files with a shard line, if several: the record was uploaded more than once.
-        first_units: by process, the units that began it; see `standing.py`.
-        probes: lines of the extra tries after the end, which are nowhere else; see `probes.py`.
+        empty_files: files without a byte, which count as damage too.
+        copies: the files with a shard line, if the record was uploaded more than once.
+        first_units: by process, the units with which the process began; see `standing.py`.
+        probes: lines of the extra tries after the leg's end, which no other field has; see
+            `probes.py`.
     """
 
     source: str
@@ -371,7 +371,7 @@ class Record:
 
     @property
     def identity(self) -> ShardLine:
-        """Return the facts of the leg, as far as they are known."""
+        """Return the known facts of the leg's shard line."""
         return self.header or self.partial_header or ShardLine()
 
     @property
@@ -382,7 +382,7 @@ class Record:
 
     @property
     def is_resumed(self) -> bool:
-        """Return whether the leg resumed an earlier one: its times and files are of both."""
+        """Return whether the leg continues an earlier leg, whose times and files it contains."""
         return any(event.kind == "resumed" for event in self.events)
 
     @property
@@ -421,8 +421,8 @@ class Record:
     def peak_bytes(self) -> int | None:
         """Return the largest measured memory: a lower bound of the leg's peak.
 
-        Samples of the process tree miss short peaks, and high-water marks of processes and units
-        miss other processes. A sample of 0 bytes was taken before the start or after the end.
+        Samples of the process tree miss short peaks, and high-water marks of single processes miss
+        other processes. A sample of 0 bytes was taken before the start or after the end.
         """
         sizes = [line.tree_bytes for line in self.samples]
         sizes += [line.peak_bytes for line in self.process_ends]
@@ -431,7 +431,7 @@ class Record:
 
 
 def drill_of(records: Iterable[Record]) -> str:
-    """Return the id of the plan of a drill that any of these records is of; "" for none."""
+    """Return the plan id of a drill, if any of the records belongs to one; otherwise ""."""
     ids = (record.identity.plan_id for record in records)
     return next((plan_id for plan_id in ids if plan_id.startswith(DRILL_PREFIX)), "")
 

@@ -1,6 +1,6 @@
-"""The time of the tests in a result file, by its content, to find files restored by a build cache.
+"""The time at which the tests of a result file ran, by the file's content. Pure; Python 3.8+.
 
-A restored file has a new modification time; the times inside stay. Pure; Python 3.8+ (in the leg).
+A build cache restores a file with a new modification time, but its content keeps the old times.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _TIME: Final = re.compile(
 
 
 def latest_time_s(content: bytes, behind_utc_s: float) -> float | None:
-    """Return the latest meaning of a file's first time, in seconds since 1970; None without one.
+    """Return the latest meaning of a file's first time, in seconds since 1970; None without a time.
 
     Args:
-        behind_utc_s: added to a time without a zone: how far its clock may be behind UTC, >= 0.
+        behind_utc_s: seconds to add to a time without a zone, whose clock may be late, >= 0.
     """
     match = _TIME.search(content[:4096])
     day, time, zone = (part.decode("ascii") for part in match.groups(b"")) if match else [""] * 3

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 # Variables for requests of an OIDC token: docs.github.com, "OpenID Connect reference".
 REQUEST_URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
 REQUEST_TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
-# RFC 6750. Anything else is refused early, because libraries repeat it in their errors.
+# RFC 6750. Other values are refused early, because libraries repeat a value in their errors.
 BEARER_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 def is_safe(address: str) -> bool:
-    """Return whether a secret may be sent to an address: by TLS, or to this machine."""
+    """Return whether a secret may be sent to an address: over TLS, or to this machine."""
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname or "", parts.port

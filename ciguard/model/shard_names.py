@@ -1,8 +1,8 @@
-"""Names of shards: keys that are safe in folders, and the shard of a folder, artifact or job.
+"""Names of shards: keys that are safe in paths, and the shard that a folder, artifact or job names.
 
-A job's name may have any characters. Names of artifacts exclude some of them (actions/toolkit,
-path-and-artifact-name-validation), and those of folders more. Standard library only, Python 3.8+
-(part of the leg).
+A job's name may have any characters. Names of artifacts exclude some characters (actions/toolkit,
+path-and-artifact-name-validation), and names of folders exclude more. Standard library only, Python
+3.8+ (part of the program that runs a shard).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _REPLACED: Final = re.compile(r'[":<>|*?\r\n\\/_-]')
 
 
 def safe_keys(names: Iterable[str]) -> Mapping[str, str]:
-    """Return by name a key of ASCII letters, digits, ".", "-" and "_", unique without case.
+    """Return a key for each name: ASCII letters, digits, ".", "-", "_", unique without case.
 
-    A name that is such a key stays; of several names with one key all but the first get a number.
+    A name that is such a key stays. If several names have one key, all but the first get a number.
     """
     keys: dict[str, str] = {}
     taken: set[str] = set()
@@ -40,7 +40,7 @@ def safe_keys(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def safe_name(name: str) -> str:
-    """Replace characters that a key excludes by "-"; "" if none remains."""
+    """Replace characters that a key excludes by "-"; return "" if none remains."""
     return _UNSAFE.sub("-", name)[:MAX_KEY].strip("-.")
 
 
@@ -59,9 +59,9 @@ def ends_with(name: str, end: str) -> bool:
 def shard_lookup(plan: Plan) -> Callable[[str], str | None]:
     """Return a function from the name of a folder, file or artifact to its shard's key, or None.
 
-    A name matches, in this order: a key; a job's name as GitHub shows it; a key, once excluded
-    characters are "-"; a job's name, once characters that artifact names exclude are "-" or "_";
-    the end of exactly one job's name.
+    A name matches by the first of these rules: it is a key; it is a job's name as GitHub shows it;
+    it is a key with excluded characters as "-"; it is a job's name with characters that artifact
+    names exclude as "-" or "_"; it is the end of exactly one job's name.
     """
     keys = {shard.key for shard in plan.shards}
     jobs = {shard.key: shard.job for shard in plan.shards if shard.job}
@@ -71,7 +71,7 @@ def shard_lookup(plan: Plan) -> Callable[[str], str | None]:
         if name in keys:
             return name
         named = [key for key, job in jobs.items() if job == name]
-        if named:  # two jobs may have one name
+        if named:  # two jobs may have the same name
             return named[0] if len(named) == 1 else None
         if safe_name(name) in keys:
             return safe_name(name)

@@ -1,6 +1,7 @@
-"""The standing of a unit in the operating-system process that ran it, by its leg's record. Pure.
+"""The standing of a unit in its process: first, restarted or later (`Standing`). Pure.
 
-What a process pays once (imports, caches, the first connection) falls to the unit that begins it.
+The first unit of a process also pays the costs that occur once in a process: imports, caches, the
+first connection.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ def find_first_units(files: Iterable[Sequence[Line]]) -> Mapping[int, frozenset[
     """Return by process the units that began before another unit of their file was executed.
 
     A file has the lines of one operating-system process that runs tests; several workers of a
-    process have a file each. Units that begin together are all first. O(lines).
+    process have one file each. Units that begin together are all first. O(lines).
     """
     first: dict[int, set[str]] = defaultdict(set)
     line: Any
     for lines in files:
-        over = {None}  # also the processes in which a unit was executed
+        over = {None}  # None, and processes in which a unit was executed
         for line in lines:
             kind = type(line)  # faster than isinstance for each of a million lines
             if (kind is not Result and kind is not StartLine) or line.process in over:
                 continue
-            # The leg's own file repeats starts and adds deaths, whose order means nothing.
+            # The leg's own file repeats starts and adds deaths, in an order without meaning.
             if not (line.received if kind is StartLine else line.outcome == "died"):
                 first[line.process].add(line.unit)
-            # A skipped unit pays nothing: the next one does.
+            # A skipped unit does not pay these costs: the next unit pays them.
             if kind is Result and line.outcome != "skipped":
                 over.add(line.process)
     return {process: frozenset(units) for process, units in first.items()}
 
 
 def standing_of(record: Record) -> StandingOf:
-    """Return a function that gives the standing of a result of the record; None if not known."""
+    """Return a function from a result of the record to its standing, which is None if unknown."""
     ends = {line.process: line.at_s for line in record.process_ends}
-    first_end_s: dict[tuple[str, str], float] = {}  # of the suite's processes with lower numbers
+    first_end_s: dict[tuple[str, str], float] = {}  # by suite and variant, over processes before
     words: dict[int | None, Standing] = {}
     for line in sorted(record.processes, key=attrgetter("process")):
         suite_key, end_s = (line.suite, line.variant), ends.get(line.process)

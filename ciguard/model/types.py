@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, Union, get_args
 
 SCHEMA: Final = 1
 
-# Slots halve an object's size; Python 3.8 and 3.9, in legs only, have no such option.
+# Slots halve an object's size; dataclasses of Python 3.8 and 3.9 lack this option.
 SLOTS: Final[dict[str, bool]] = {"slots": True} if sys.version_info >= (3, 10) else {}
 
 Outcome = Literal["passed", "failed", "errored", "skipped", "died"]
@@ -33,7 +33,7 @@ Ending = Literal[
 ]
 ENDINGS: Final[tuple[Ending, ...]] = get_args(Ending)
 
-# A unit with one of these endings ended by itself and has a verdict. With any other ending the unit
+# A unit with one of these endings ended by itself and has a verdict. A unit with any other ending
 # was stopped from outside, and its verdict is unknown.
 CONCLUSIVE_ENDINGS: Final[tuple[Ending, ...]] = (
     "completed",
@@ -44,8 +44,8 @@ CONCLUSIVE_ENDINGS: Final[tuple[Ending, ...]] = (
 )
 MEMORY_ENDINGS: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
 
-# Kinds of the `event` lines of a record; docs/reference/record.md explains each. Lines of other
-# programs may have any other kind, which is ignored.
+# Kinds of the `event` lines of a record; docs/reference/record.md explains each. Other programs may
+# write lines of other kinds, which are ignored.
 EventKind = Union[
     Ending,  # the reason for which the leg ended a process
     Literal[
@@ -124,11 +124,11 @@ EventKind = Union[
 # The fault that a shard of a drill causes; see `run/leg.py`.
 DrillKind = Literal["lost-shard", "dropped-test", "out-of-memory", "timeout", "cancelled"]
 DRILL_KINDS: Final[tuple[DrillKind, ...]] = get_args(DrillKind)
-DRILL_PREFIX: Final = "drill-"  # of the plan's id, which its records and artifacts have, too
+DRILL_PREFIX: Final = "drill-"  # of a drill's plan id, which records and artifacts repeat
 
 AFTER_TESTS_S: Final = 5.0  # a process that takes longer to end after its last test is reported
 
-# Findings of a comparison that may fail a run: `policy.fail_on`, `--fail-on`.
+# Findings of a comparison that can fail a run (`policy.fail_on`, `--fail-on`).
 FailCondition = Literal[
     "new-failure", "timeout", "oom", "memory", "gpu-memory", "swap", "duration", "metric",
     "incomplete",
@@ -140,14 +140,14 @@ EmptyPolicy = Literal["incomplete", "pass"]  # `guard.empty`: a suite with only 
 MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
 
-# A unit began its suite's first process in the leg, or a process that followed another one of the
-# suite (recycled, or after a death), or ran after another unit in its process.
+# Place of a unit in its process: it began the suite's first process in the leg, it began a later
+# process of the suite (after recycling or a death), or it ran after another unit.
 Standing = Literal["first", "restarted", "later"]
 STANDINGS: Final[tuple[Standing, ...]] = get_args(Standing)
 
 
 class UnitKey(NamedTuple):
-    """Key of a unit, which is planned and proved: unique over all suites and variants."""
+    """Key of a unit, which a plan assigns to a shard: unique over all suites and variants."""
 
     suite: str
     variant: str
@@ -155,7 +155,7 @@ class UnitKey(NamedTuple):
 
 
 class CaseKey(NamedTuple):
-    """Key of a case, which is reported and compared; for many frameworks it is the unit itself."""
+    """Key of a case, which a report names; in many frameworks a unit is its only case."""
 
     suite: str
     variant: str

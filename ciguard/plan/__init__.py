@@ -1,1 +1,1 @@
-"""plan: units and what is known of them -> a balanced matrix that fits time and memory."""
+"""plan: tests and their history -> a balanced matrix that fits time and memory."""

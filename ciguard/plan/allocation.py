@@ -1,7 +1,7 @@
-"""The number of shards of each pool and command, and their cost in time, billed minutes and money.
+"""The number of shards of each pool and command, and its cost in time and money. Pure.
 
-Also decides whether suites and variants share shards. A *work* is a packing problem: the units of
-one pool and command. Pure.
+A *work* is a packing problem: the units of one pool and command. This module also decides whether
+suites and variants share shards. packing.py fills the shards.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ciguard.run.frameworks.registry import framework
 from ciguard.text import count_of
 
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: a unit of this share limits the number of shards
-MIN_TESTS: Final = 50  # of a shard: fewer are not worth the set-up of a job
+MIN_TESTS: Final = 50  # in a shard: for fewer tests, the set-up of a job costs too much
 FURTHER_TESTS: Final = 500  # for each shard above `FIRST_SHARDS`
-TESTS_PER_FILE: Final = 5  # of a unit that is a whole file or class
+TESTS_PER_FILE: Final = 5  # assumed for a unit that is a whole file or class
 MIN_GAIN: Final = 0.99  # shards that save less than 1 % of the wall time are not added
 
 FACTORS: Final = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)  # of the chosen number of shards
@@ -55,20 +55,19 @@ def fewest_shards(
 ) -> PoolAllocation:
     """Make the smallest number of shards that meets the target and the limit.
 
-    If the floor unit, or a group that stays together, exceeds the target alone, the number is the
-    smallest whose makespan is within 1 % of this unit or group. A unit that exceeds the limit alone
-    does not allow other shards to exceed it.
-
-    Jobs beyond the pool's concurrency wait for others, so that more shards only help the limit.
+    If the floor unit, or a group that stays together, exceeds the target alone, the makespan of
+    this number is within 1 % of this unit or group. A unit that exceeds the limit alone does not
+    allow other shards to exceed the limit. Jobs beyond the pool's concurrency wait for others, so
+    that more shards only help the limit.
 
     Args:
         least, max_count: smallest and largest number of shards.
     """
     deadline_s, risk = work.deadline_s, work.risk
     least_s = work.longest_feasible_s
-    if work.infeasible:  # the run lasts until these are stopped
+    if work.infeasible:  # the run lasts until these units are stopped
         least_s = max(least_s, min(deadline_s, work.block_solo_s(work.infeasible[0])))
-    # If the target cannot be met, the last 1 % is not worth a shard.
+    # If the target cannot be met, a shard that saves less than 1 % is not added.
     aim_s = target_wall_s if least_s <= target_wall_s else least_s / MIN_GAIN
     aim_s *= 1 + RELATIVE_TOLERANCE
     enough_s = min(aim_s, work.deadline_at_risk_s)
@@ -88,9 +87,9 @@ def fewest_shards(
 
 
 def _min_shard_count(work: PackingProblem, aim_s: float, cap: int, max_count: int) -> int:
-    """Return the smallest number whose shards, if equal, would meet time and limit: a lower bound.
+    """Return the smallest number of equal shards that meets time and limit: a lower bound.
 
-    Each infeasible block has its own shard; the others share the rest.
+    Each infeasible block has a separate shard; the other units share the rest.
     """
     lost = {unit for block in work.infeasible for unit in block}
     positions = [unit for unit in work.positions if unit not in lost] if lost else work.positions
@@ -130,12 +129,12 @@ def apportion(
 ) -> tuple[int, ...]:
     """Divide a number of shards over works, each at least one, so that the last ends earliest.
 
-    The next shard goes to the work with the largest bound, if another shard reduces the bound. No
+    The next shard goes to the work with the largest bound, if another shard reduces this bound. No
     other division has a smaller largest bound, which is therefore the plan's lower bound.
 
     Args:
         count: >= the number of works.
-        wanted: the largest number for each work, >= 1; None for as many as it can fill.
+        wanted: the largest number for each work, >= 1; None for as many as the work can fill.
 
     Returns:
         Shards by work; their sum is `count`, or less if there are too few units.
@@ -145,7 +144,7 @@ def apportion(
         work, shards = works[index], counts[index]
         bound_s = work.bound_s(shards)
         gains = bound_s > work.solo_s(work.floor)
-        # Units per shard decide if no work gains, as without any load.
+        # If no work gains, for example without any load, units per shard decide.
         return bound_s if gains else 0.0, len(work.positions) / shards, -index
 
     counts = [1] * len(works)
@@ -178,7 +177,7 @@ def allocate(
     """Allocate shards to each work; their sum is at most the size of a matrix.
 
     Args:
-        has_timings: without timings, a target would choose an arbitrary number of shards.
+        has_timings: without timings, the target is ignored, as it would choose any number.
 
     Raises:
         UsageError: fewer shards are requested than there are pools and commands.
@@ -216,7 +215,7 @@ def allocate(
 
 
 def _for_deadline(work: PackingProblem, least: PoolAllocation, max_count: int) -> PoolAllocation:
-    """Return the allocation, or one with as many more shards as the deadline needs."""
+    """Return the allocation, or an allocation with as many more shards as the deadline needs."""
     deadline_s = work.deadline_s
     if least.meets(deadline_s, work.risk):
         return least
@@ -228,7 +227,7 @@ def _for_deadline(work: PackingProblem, least: PoolAllocation, max_count: int) -
 def _allocate_for_target(
     works: Sequence[PackingProblem], target_wall_s: float, least: int
 ) -> list[PoolAllocation]:
-    """Make as many shards as each work needs; if the sum is too large, a part of it."""
+    """Make the shards that each work needs; if these exceed the matrix, divide its size."""
     max_count = MAX_SHARDS - len(works) + 1
     allocations = [fewest_shards(work, target_wall_s, max_count, least) for work in works]
     wanted = [len(allocation.shards) for allocation in allocations]
@@ -246,11 +245,11 @@ def _allocate_for_target(
 def allocate_together_or_apart(
     builder: ProblemBuilder, pools: Sequence[str], options: PlanOptions
 ) -> tuple[list[PackingProblem], list[PoolAllocation], float]:
-    """Pack all suites and variants of a pool and command together, or apart if that is better.
+    """Pack all suites and variants of a pool and command together, or apart if this is better.
 
-    Together each shard pays the set-up of all of them; apart the last shard of each is not full.
-    Combinations of a matrix are always apart, because each has its own jobs. Suites and variants
-    that legs list are apart, too, because a leg lists one of them.
+    Together, each shard needs the set-up of all of them. Apart, the last shard of each is not full.
+    Combinations of a matrix are always apart, because each has separate jobs. Suites and variants
+    that jobs list are apart, because a job lists only one of them.
 
     Returns:
         Works with their shards, and the lower bound of any plan with this number of shards.
@@ -273,7 +272,7 @@ def allocate_together_or_apart(
             others = allocate(separate, options)
             if _objective(others, options) < _objective(allocations, options, MIN_GAIN):
                 works, allocations = separate, others
-    # The bound is of units together: a bound of the parts would hold for this partition only.
+    # The bound is that of all units together; bounds of the parts hold only for this partition.
     counts = apportion(joint, sum(len(allocation.shards) for allocation in allocations))
     bound_s = max(work.bound_s(count) for work, count in zip(joint, counts, strict=True))
     return works, allocations, bound_s
@@ -294,7 +293,7 @@ def _objective(
 
 
 def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
-    """Return the end of the last job, of jobs that start in this order, `concurrency` at once."""
+    """Return the end of the last job, if jobs start in this order and `concurrency` run at once."""
     running: list[float] = []
     end_s = 0.0
     for wall_s in walls_s:
@@ -307,7 +306,7 @@ def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
 
 
 def cost_of(walls_s: Sequence[float], pool: Pool) -> ShardCountOption:
-    """Return the cost of one job for each time: in whole minutes, with set-up."""
+    """Return the cost of jobs with these times, in whole minutes, with set-up."""
     jobs_s = [wall_s + (pool.setup_s or 0.0) for wall_s in walls_s]
     minutes = sum(map(whole_minutes, jobs_s))
     price = price_usd([(jobs_s, pool.usd_per_minute)])
@@ -317,11 +316,7 @@ def cost_of(walls_s: Sequence[float], pool: Pool) -> ShardCountOption:
 def shard_count_option(
     walls_s: Mapping[str, Sequence[float]], pools: Mapping[str, Pool], *, chosen: bool
 ) -> ShardCountOption:
-    """Add up the costs of all pools of a plan, which run concurrently.
-
-    Args:
-        walls_s: of the shards, by pool.
-    """
+    """Add up the costs of all pools, which run concurrently, by the wall times of their shards."""
     costs = [cost_of(pool_walls_s, pools[name]) for name, pool_walls_s in walls_s.items()]
     prices = [cost.price_usd for cost in costs if cost.price_usd is not None]
     return ShardCountOption(
@@ -342,6 +337,6 @@ def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
 
 
 def counts_to_try(count: int, max_count: int) -> list[int]:
-    """Return numbers of shards to compare with the chosen one, ascending, without it."""
+    """Return numbers of shards to compare with the chosen number, ascending, without it."""
     counts = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}
     return sorted(counts - {count})

@@ -1,6 +1,7 @@
-"""`ciguard plan`: read scope, units and history, make the plan, and write it for a workflow.
+"""The command `ciguard plan`: collect tests, read their history, make the plan and write it.
 
-The scope of a plan is what the command line names: suites, pools, a matrix, a list of tests.
+The scope of a plan is the part of the project that the command line names: suites, pools, a matrix
+or a list of tests.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def command(
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(result, attempt, outputs, invocation.environ)
     shows_plan = output != "-"
-    if github or not (shows_plan and format_ == "text"):  # the text contains the warnings
+    if github or not (shows_plan and format_ == "text"):  # a text has the warnings
         _warn(result, github=github)
     if shows_plan:
         console.out(_rendered(result, format_))
@@ -220,7 +221,7 @@ def command(
 def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
     if not is_github_actions(environ):
         return None
-    # Imported here: GitHub's models are a tenth of a small plan.
+    # Imported here: GitHub's models take a tenth of the time of a small plan.
     from ciguard.github.events import current_run  # noqa: PLC0415
 
     return current_run(environ)
@@ -295,7 +296,7 @@ def _make_plan(
         past, options = _with_repeats(
             invocation, scope, run, past, options, known=history.keys, test_files=test_files
         )
-    del history, loaded  # the largest value in memory
+    del history, loaded  # the history is the largest value in memory
     notes = (*origin.notes, *past.notes)
     origin = replace(origin, history=past.history_json, notes=notes, base=past.base_count)
     if scope.given:
@@ -317,11 +318,7 @@ def _with_repeats(
     known: Sequence[CaseKey],
     test_files: tuple[str, ...],
 ) -> tuple[Past, PlanOptions]:
-    """Mark the tests that a pull request adds or changes, as `[new_tests]` of its base says.
-
-    Args:
-        known: of the kept runs.
-    """
+    """Mark new and changed tests, by `[new_tests]` of the base; `known` are keys of the history."""
     config, diff, files = NewTestsConfig(), None, tuple[str, ...]()
     with suppress(CiguardError):
         checkout = Checkout(invocation.folder, invocation.environ)
@@ -364,7 +361,7 @@ def _declared_needs(scope: Scope, existing: Inventory) -> DeclaredNeeds:
 
 
 def _outputs(environ: Mapping[str, str]) -> str:
-    """Return the file of the step's outputs; checked before the plan, which takes minutes."""
+    """Return the file of the step's outputs; check it first, because a plan may take minutes."""
     if not environ.get("GITHUB_OUTPUT"):
         fix = "leave --github out: GitHub Actions sets it in every step"
         raise UsageError("GITHUB_OUTPUT is not set", where="--github", fix=fix)
@@ -409,7 +406,7 @@ def _test_files(invocation: Invocation, scope: Scope) -> dict[str, tuple[str, ..
 def _inventory(
     invocation: Invocation, scope: Scope, files_by_suite: dict[str, tuple[str, ...]]
 ) -> tuple[Inventory, Mapping[str, Suite]]:
-    """Return the existing units, from the given list or the frameworks, and the suites."""
+    """Return the existing units, of the given list or of the frameworks, and the suites."""
     config, suites, listed = scope.config, scope.suites, scope.listed
     if listed is None:
         pools = pool_of_suites(config, scope.pools)
@@ -418,7 +415,7 @@ def _inventory(
     else:
         units = tuple(listed)
         for name in (name for name in suites if files_by_suite[name]):
-            # A list with another spelling of files would leave all existing files without a unit.
+            # If a list spelled files differently, every existing file would seem to have no unit.
             listed_files = {file_of(unit) for unit in units if unit.suite == name}
             if listed_files.isdisjoint(files_by_suite[name]):
                 files_by_suite[name] = ()
@@ -443,10 +440,10 @@ def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
 def _as_drill(
     result: PlanResult, drill: DrillKind | Literal["none"], environ: Mapping[str, str]
 ) -> PlanResult:
-    """Return the plan as that of a drill, if any, during which no test moves to another shard.
+    """Return the plan marked as a drill, if one is requested; no test moves between its shards.
 
     Raises:
-        UsageError: the run was not started by hand, or later runs would be drills.
+        UsageError: the run was not started by hand, so that later runs would be drills, too.
     """
     if drill == "none":
         return result
@@ -459,10 +456,10 @@ def _as_drill(
 
 
 def _claims_address(effective: PlanConfig, scope: Scope) -> str:
-    """Return the address of the service that legs ask for blocks; "" for none.
+    """Return the address of the service from which jobs request blocks; "" for none.
 
     Raises:
-        UsageError: it is no address of a service, or the plan does not choose the shards of tests.
+        UsageError: the address is not that of a service, or the list of tests names the shards.
     """
     if not effective.claims:
         return ""
@@ -478,7 +475,7 @@ def _claims_address(effective: PlanConfig, scope: Scope) -> str:
 
 
 def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None:
-    """Register the plan's blocks at the service; without it each shard runs its planned tests."""
+    """Register the plan's blocks at the service; on an error, shards run their planned tests."""
     from ciguard.plan import block_registration as blocks  # noqa: PLC0415  # httpx, as above
 
     config = invocation.config()
@@ -533,11 +530,11 @@ class Scope:
     """The scope of a plan, before tests are collected.
 
     Attributes:
-        listed: the units, if `--inventory` lists them.
-        given: the shards, if the list names them.
+        listed: the units that `--inventory` lists; None if frameworks list the units.
+        given: the shards, if the list of tests names them.
         per_combination: each variant of a suite is a combination of a job's matrix.
-        taken_shards: number of values of the matrix axis that numbered shards by hand (`--take`).
-        lists_in_legs: `listed` are the units of a past run; each leg lists the existing ones.
+        taken_shards: number of values of the matrix axis that `--take` replaces.
+        lists_in_legs: each job lists the existing units; `listed` are the units of a past run.
     """
 
     config: Config
@@ -551,11 +548,11 @@ class Scope:
 
 
 def check_listed_by_legs(scope: Scope, listed: str | None) -> None:
-    """Refuse a plan whose jobs cannot list their tests, or whose tests are listed before it.
+    """Check that the jobs of a plan can list their tests themselves.
 
     Raises:
-        UsageError: there is no matrix, or a list of tests.
-        InputError: a suite has no command that lists, so that every leg would end without a test.
+        UsageError: there is no matrix, or a list of tests was passed.
+        InputError: a suite has no command that lists its tests.
     """
     where = "--collect history"
     if not scope.per_combination:
@@ -613,7 +610,7 @@ def read_scope(
 
 
 def reject_choices(flags: Mapping[str, str | None], **others: str | None) -> None:
-    """Refuse options that choose shards, if the list of tests names the shards."""
+    """Refuse options that choose the shards if the list of tests names them."""
     names = ("shards", "target_wall", "group", "processes")
     given = {**{name: flags.get(name) for name in names}, **others}
     for name in (name for name, value in given.items() if value is not None):
@@ -623,17 +620,17 @@ def reject_choices(flags: Mapping[str, str | None], **others: str | None) -> Non
 
 
 def _read(folder: Path, path: str) -> tuple[bytes, str]:
-    """Return the content of a file, and its name in messages."""
+    """Return the content of a file, and the file's name for messages."""
     return (local.read("-"), "stdin") if path == "-" else (local.read(folder / path), path)
 
 
 def _read_combinations(
     folder: Path, path: str, take: str | None
 ) -> tuple[tuple[Combination, ...], int | None]:
-    """Read the combinations of the matrix in a file, and the number of values of a removed axis.
+    """Read a matrix: its combinations, and the number of values of the axis `take` to remove.
 
     Raises:
-        InputError: it is no matrix of GitHub, or it contains the key of ciguard's matrix.
+        InputError: the file is no matrix of GitHub, or has the key of ciguard's own matrix.
     """
     content, where = _read(folder, path)
     text, taken = content.decode("utf-8", "replace"), None

@@ -1,9 +1,9 @@
-"""Estimates of each unit: time with its spread, and memory, from past values or from siblings.
+"""Estimates of each unit's time, spread and memory: from past values, or from siblings. Pure.
 
-A mean of several past values is better than the last value: on real recordings plans with the mean
-of 8, or an exponential mean, end 3-4 % nearer to the bound. A censored value is only a lower bound.
-It can raise an estimate and never lower it: otherwise a cut run would make its slowest tests look
-short. Pure.
+A mean of several past values is better than the last value. On real recordings, plans with the mean
+of 8 values, or with an exponential mean, end 3-4 % nearer to the bound. A censored value is only a
+lower bound: it can raise an estimate and never reduces it, because otherwise a cut run would make
+its slowest tests look short.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ciguard.plan.risk import UnitMemory
 from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 AncestorsOf = Callable[[int], Sequence[Hashable]]
-MembersOf = Callable[[Any], Iterable[int]]  # of a name of `AncestorsOf`
+MembersOf = Callable[[Any], Iterable[int]]  # takes a name that `AncestorsOf` returns
 
 WINDOW: Final = 8  # newest values of a unit that an estimate uses
 # Weight of a value relative to the next newer one: the last two have 3/4 of the weight. On real
-# recordings 0.3 and 0.7 hardly differ; medians and trimmed means gain nothing
+# recordings, 0.3 and 0.7 are hardly different, and medians and trimmed means are not better
 # (benchmarks/plan_quality.py).
 DECAY: Final = 0.5
-DEFAULT_S: Final = 1.0  # every unit's time without any measurement
+DEFAULT_S: Final = 1.0  # time of every unit if there is no measurement at all
 MIN_S: Final = 0.001  # of a unit without history: with 0 s one shard could get all of them
 DIGITS: Final = 6  # seconds are rounded to microseconds: no plan depends on the last bit of a sum
 
-MIN_ONCE_S: Final = 0.05  # less is noise of the first test
+MIN_ONCE_S: Final = 0.05  # a smaller cost of a process is noise of its first test
 
 SPREAD_RATIO: Final = 0.3  # of a unit measured once, if no unit was measured twice
 NEW_SPREAD_RATIO: Final = 1.0  # of an unmeasured unit: siblings differ by as much as their size
 SPREAD_FROM_S: Final = 0.05  # shorter times vary with timers and caches
-# Of a run's common speed: real recordings have 0.04 on one sort of machine, and 0.08 on several.
+# Spread of a run's speed: real recordings have 0.04 on one kind of machine, and 0.08 on several.
 SPEED_SPREAD: Final = 0.08
 
 
@@ -46,15 +46,15 @@ SPEED_SPREAD: Final = 0.08
 class Observations:
     """Past measurements of the existing units.
 
-    One row for each unit and run, sorted by unit and then from the oldest run to the newest; NaN
-    where not measured. Times are scaled to the common speed.
+    There is one row for each unit and run, sorted by unit and then from the oldest run to the
+    newest; NaN is not measured. Times are scaled to the common speed.
 
     Attributes:
         unit: positions in the inventory.
         is_lower_bound: the unit was stopped, or its leg did not end by itself.
         speed_spread: standard deviation of the logarithm of the legs' speeds.
         lower_bound_bytes, upper_bound_bytes: bounds of a peak delta without an exact value.
-        begins_process: the unit paid what its process pays once, as imports.
+        begins_process: the unit's time includes costs that occur once in a process, as imports.
     """
 
     unit: NDArray[np.int32]
@@ -63,7 +63,7 @@ class Observations:
     retained_bytes: Floats
     is_lower_bound: Flags
     speed_spread: float = SPEED_SPREAD
-    # By default one value that stands for all rows.
+    # The default is one value for all rows.
     lower_bound_bytes: Floats = field(default_factory=lambda: np.array(np.nan))
     upper_bound_bytes: Floats = field(default_factory=lambda: np.array(np.nan))
     begins_process: Flags = field(default_factory=lambda: np.array(False))
@@ -76,15 +76,15 @@ class Observations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """A value for each unit of the inventory, in its order.
+    """One value for each unit of the inventory, in its order.
 
     Attributes:
         wall_s: finite, >= 0, rounded to microseconds.
-        variance_s2: spread of `wall_s` from run to run on one machine.
-        peak_delta_bytes: NaN where neither the unit nor a sibling was measured.
+        variance_s2: variance of `wall_s` from run to run on one machine.
+        peak_delta_bytes: NaN if neither the unit nor a sibling was measured.
         has_history: the history contains the unit.
         memory: mean peaks; the planned peak for a unit without measurements.
-        speed_spread: of the machines, as in `Observations`.
+        speed_spread: spread of the machines' speeds, as in `Observations`.
     """
 
     wall_s: Floats
@@ -112,8 +112,8 @@ def estimate_units(
         members: returns the units of a group.
 
     Returns:
-        For a unit with completed values their weighted mean, else the mean of its nearest measured
-        siblings, raised to the unit's largest lower bound. O(rows + names).
+        The weighted mean of a unit's completed values, or the mean of its nearest measured
+        siblings; raised to the unit's largest lower bound. O(rows + names).
     """
     is_complete = _usable(observations.wall_s) & ~observations.is_lower_bound
     mean_s, variance_s2 = _by_unit(
@@ -139,7 +139,7 @@ def estimate_units(
     has_history = np.zeros(count, np.bool_)
     has_history[observations.unit] = True
     raised_s = np.fmax(mean_s, _censored_minimum_s(observations, is_complete, count))
-    # The rest of a censored time is unknown: the variance counts at least the raise itself.
+    # The rest of a censored time is unknown, so the variance includes at least the raise.
     variance_s2 += np.square(raised_s - mean_s)
     return Estimates(
         wall_s=np.asarray(np.round(raised_s, DIGITS), np.float64),
@@ -154,16 +154,17 @@ def estimate_units(
 def split_process_starts(
     observations: Observations, suite_of: Integers
 ) -> tuple[Observations, Floats]:
-    """Separate what a process pays once (imports, caches, transforms) from its first unit's time.
+    """Separate the costs that occur once in a process (imports, caches) from its first unit's time.
 
     Args:
         suite_of: the number of the suite of each unit, from 0.
 
     Returns:
-        The observations without the values of first units that have others, and with less time
-        where a unit was always the first; and the seconds of each suite. They are the median excess
-        of first values over the same unit's others. Where no unit has both, they are the least
-        excess of several first units over the suite's median, because a first unit can be slow.
+        The observations, and the costs of each suite in seconds. Values of first units that have
+        other values are removed; units that were always first get less time. The costs are the
+        median excess of first values over the same unit's other values. If no unit has both, they
+        are the least excess of several first units over the suite's median, as a first unit can be
+        slow.
     """
     once_s = np.zeros(int(suite_of.max(initial=-1)) + 1)
     begins, unit = observations.begins_process, observations.unit
@@ -185,7 +186,7 @@ def split_process_starts(
         elif others.size and len(np.unique(unit[first[of_suite]])) > 1:
             once_s[suite] = observations.wall_s[first[of_suite]].min() - np.median(others)
     once_s[once_s < MIN_ONCE_S] = 0.0
-    # A test that was stopped keeps its bound: most re-runs of one test begin their process.
+    # Bounds of stopped units are kept, because most re-runs of one test begin their process.
     has_others = known & begins & (count[unit] > 0)
     wall_s = observations.wall_s - np.where(begins, once_s[suite_of[unit]], 0.0)
     kept = replace(observations, wall_s=np.maximum(wall_s, np.minimum(MIN_S, observations.wall_s)))
@@ -193,7 +194,7 @@ def split_process_starts(
 
 
 def _peak_moments(observations: Observations, peak_bytes: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of the units' own peaks, else of the planned peaks."""
+    """Return mean and variance of each unit's peaks, by its planned peak if it has none."""
     lower, upper = observations.lower_bound_bytes, observations.upper_bound_bytes
     # The upper bound of a short file is often the peak of the file before it.
     has_both = ~(np.isnan(upper) | np.isnan(lower))
@@ -202,7 +203,7 @@ def _peak_moments(observations: Observations, peak_bytes: Floats) -> tuple[Float
     unmeasured = np.isnan(mean)
     variance = np.where(np.isnan(variance), _pooled_variance_s2(mean, variance), variance)
     if not np.isnan(lower).all():
-        # With children, samples miss the peak in most runs: the largest is the nearest to it.
+        # With child processes, samples miss the peak in most runs; the largest is the nearest.
         (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), len(peak_bytes))
         mean = np.where(unmeasured, mean, np.fmax(mean, largest))
     planned = np.where(np.isnan(peak_bytes), UNKNOWN_DELTA_BYTES, peak_bytes)
@@ -218,11 +219,11 @@ def largest_peaks(observations: Observations) -> Floats:
 
 
 def peak_bounds(observations: Observations, count: int) -> tuple[Floats, Floats]:
-    """Return the lower bound of each unit's peak delta, and its planned one; NaN where unknown.
+    """Return the lower bound of each unit's peak delta, and its planned peak; NaN if unknown.
 
-    The planned one is the largest recent value. For a unit with bounds it is the smallest upper
-    bound, because memory shared with concurrent units differs from run to run, and at least the
-    largest lower bound.
+    The planned peak is the largest recent value. For a unit with bounds it is the smallest upper
+    bound, and at least the largest lower bound: memory shared with concurrent units differs from
+    run to run.
     """
     lower = np.fmax(observations.peak_delta_bytes, observations.lower_bound_bytes)
     (largest,) = _by_unit(_largest, observations.unit, lower, _usable(lower), count)
@@ -258,7 +259,7 @@ def _by_unit(
 
 
 def _moments(table: Floats) -> tuple[Floats, Floats]:
-    """Return weighted mean and variance of each row's numbers; NaN below one, and below two."""
+    """Return weighted mean and variance of each row; NaN below one, and below two numbers."""
     weights = np.where(np.isnan(table), 0.0, DECAY ** np.arange(table.shape[1])[::-1])
     sums = weights.sum(axis=1, keepdims=True)
     weights /= np.where(sums > 0, sums, np.nan)
@@ -271,7 +272,7 @@ def _moments(table: Floats) -> tuple[Floats, Floats]:
 
 
 def _largest(table: Floats) -> tuple[Floats]:
-    """Return the largest of each row's numbers, NaN without any (np.nanmax warns then)."""
+    """Return the largest number of each row, or NaN (without the warning of np.nanmax)."""
     return (np.fmax.reduce(table, axis=1),)
 
 
@@ -280,7 +281,7 @@ def _smallest(table: Floats) -> tuple[Floats]:
 
 
 def _pooled_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
-    """Return the variance of units measured once: by the median ratio of units measured oftener."""
+    """Return the variance of units measured once, by the median ratio of spread to mean."""
     informative = (variance_s2 > 0) & (mean_s >= SPREAD_FROM_S)
     ratios = np.sqrt(variance_s2[informative]) / mean_s[informative]
     ratio = float(np.median(ratios)) if ratios.size else SPREAD_RATIO
@@ -314,8 +315,8 @@ def _from_siblings(
 ) -> tuple[Floats, Floats]:
     """Return the mean time and the largest peak of each unit's nearest measured siblings.
 
-    The group of all units gives no peak: otherwise one test with a large peak would give it to
-    every new test.
+    The group of all units gives no peak, because one test with a large peak would give it to every
+    new test.
     """
     measured = np.flatnonzero(~np.isnan(mean_s))
     if not measured.size:

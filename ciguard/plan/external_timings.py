@@ -1,4 +1,4 @@
-"""Times that other programs measured, for a first plan: of the repository, else of a base run.
+"""Times that other programs measured, for a first plan: from the repository, or from a base run.
 
 Each file, or artifact of the base run, counts as one past run on an unknown machine. Their tests
 are of no suite: each variant of a suite takes the times of the names that match its tests.
@@ -37,7 +37,7 @@ TIMING_FILES: Final = (
 def external_timings(
     location: str, folder: Path, environ: Mapping[str, str], suites: Mapping[str, Suite]
 ) -> LoadedHistory:
-    """Read the files with times in the repository, else the times beside a copied history.
+    """Read the files with times in the repository, otherwise the times beside a copied history.
 
     The files are in a suite's folder or at the top; an unusable one is left out, or is the problem
     if there is no other. The runs are not of the base.

@@ -85,7 +85,7 @@ def join_history(history: History, mapping: KeyMapping) -> Observations:
     """Match the history's values to the inventory's units.
 
     A unit's time in a run is the sum over its cases, its peak the largest of them. The total of a
-    class or file is divided over those of its units that have no value of their own in the run.
+    class or file is divided over those of its units that have no value in this run.
 
     Returns:
         Rows by unit. O(values) in numpy.

@@ -218,7 +218,7 @@ def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
 
 
 def file_of(unit: InventoryUnit) -> str | None:
-    """Return the file of a unit: as listed, else the part of its id before `::`."""
+    """Return the file of a unit: as listed, otherwise the part of its id before `::`."""
     if unit.file:
         return unit.file
     head, separator, _ = unit.unit.partition("::")

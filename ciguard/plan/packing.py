@@ -1,10 +1,10 @@
 """Groups of units that stay together, and their packing into shards. Pure.
 
-Longest processing time first (Graham, "Bounds on multiprocessing timing anomalies", 1969), with the
-wrap-around rule (McNaughton, "Scheduling with deadlines and loss functions", 1959) for a group that
-does not fit: it is cut where the shard reaches the target, and the rest becomes a smaller group.
-Units are positions in an inventory sorted by key. Ties go to the lower position, so that only times
-and names decide.
+The rule is longest processing time first (Graham, "Bounds on multiprocessing timing anomalies",
+1969). A group that does not fit is cut by the wrap-around rule (McNaughton, "Scheduling with
+deadlines and loss functions", 1959): it is cut where the shard reaches the target, and the rest
+becomes a smaller group. Units are positions in an inventory sorted by key. Ties go to the lower
+position, so that only times and names decide.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# Names the group of a unit; None for a unit that is in no group.
+# Returns the name of a unit's group; None for a unit that is in no group.
 GroupKey = Callable[[int], Hashable | None]
 
 TOLERANCE: Final = 1.005  # x the best possible makespan: no group is cut to get closer
-# x the target: only longer folders are cut. The units of a folder are built together (a package of
-# Go): each part costs a build, which is in no unit's time.
+# x the target: only longer folders are cut. The units of a folder (a package of Go) are built
+# together: each part needs another build, which no unit's time contains.
 FOLDER_CUT: Final = 0.5
 
 
-# Not frozen, and never changed: without a group key each unit has a group of its own.
+# Not frozen, but never changed: without a group key there is a group for each unit.
 @dataclass(slots=True)
 class Group:
     """Units that go to one shard together.
 
     Attributes:
-        members: ascending.
-        split_from: first unit of the group of which this one is a part; None for a whole group.
-        indivisible: never cut.
-        is_folder: cut only if longer than half of the target.
+        members: positions of the units, ascending.
+        split_from: first unit of the group of which this group is a part; None for a whole group.
+        indivisible: the group is never cut.
+        is_folder: the group is cut only if it is longer than half of the target.
     """
 
     members: tuple[int, ...]
@@ -45,7 +45,7 @@ class Group:
 
 
 def lower_bound_s(total_s: float, floor_s: float, slots: int, *, setup_s: float = 0.0) -> float:
-    """Return the makespan that no packing can beat: the mean load of a slot, or the longest unit.
+    """Return the least makespan of any packing: the mean load of a slot, or the longest unit.
 
     Args:
         total_s: sum over the units.
@@ -62,7 +62,7 @@ class Costs:
 
     Attributes:
         walls_s: estimate of each unit, by position, finite and >= 0.
-        setups_s: by unit, the set-up that its group pays once in a shard; None for no set-ups.
+        setups_s: by unit, the set-up that its group needs once in a shard; None for no set-ups.
         in_folder: by unit, whether its group is a folder; None for no folders.
     """
 
@@ -79,10 +79,10 @@ class Costs:
         return Group(tuple(members), wall_s, indivisible=indivisible, is_folder=is_folder)
 
     def part(self, group: Group, members: Sequence[int]) -> Group:
-        """Make a group of some members of a group; each part pays the set-up."""
+        """Make a group of some members of a group; each part needs the set-up."""
         part = self.group(members)
         part.split_from = group.members[0] if group.split_from is None else group.split_from
-        part.is_folder = False  # the folder is cut already
+        part.is_folder = False  # the folder is already cut
         return part
 
 
@@ -97,8 +97,8 @@ def form_groups(
 
     Args:
         group_key: None makes a group of each unit.
-        units: positions to group, ascending; None for all.
-        colocated: sets of units that each make one indivisible group, independent of their keys.
+        units: positions to group, ascending; None for all units.
+        colocated: sets of units, each of which is an indivisible group, for any keys.
 
     Returns:
         Groups by their first member. O(units log units).
@@ -124,7 +124,7 @@ def _by_key(group_key: GroupKey, units: Iterable[int]) -> Iterable[list[int]]:
     members: dict[Hashable, list[int]] = {}
     for unit in units:
         name = group_key(unit)
-        # Names are wrapped, so that no name equals the position of an ungrouped unit.
+        # A tuple of the name cannot equal the position of an ungrouped unit.
         members.setdefault(unit if name is None else (name,), []).append(unit)
     return members.values()
 
@@ -165,11 +165,12 @@ class Packing:
 def pack_balanced(
     groups: Sequence[Group], preassigned: Sequence[Preassigned], costs: Costs, target_s: float = 0.0
 ) -> Packing:
-    """Give the longest remaining group to the least loaded shard, cut where it exceeds the target.
+    """Assign the longest remaining group to the least loaded shard, and cut it at the target.
 
     The target is the larger of the mean load and the longest part that cannot be cut, plus 0.5 %. A
-    cut makes a group pay its set-up once more. A group is cut if the shards, waiting for the
-    longest one, save at least this set-up in sum; a folder only if longer than half of the target.
+    cut group needs its set-up once more. A group is cut only if the cut saves at least this set-up
+    in the sum of the shards' waits for the longest shard; a folder only if it is longer than half
+    of the target.
 
     Args:
         preassigned: units of each shard before the packing; at least one shard.
@@ -177,10 +178,9 @@ def pack_balanced(
 
     Returns:
         Each unit in exactly one shard. No shard is empty if there are enough units and indivisible
-        groups. Ties go to the shard with fewer units, then to the first one. Without set-ups the
+        groups. Ties go to the shard with fewer units, then to the first shard. Without set-ups the
         makespan is at most that of the best packing plus the longest unit, indivisible group or
-        uncut folder.
-        O(groups log groups + units + cuts x (groups + units of the group)).
+        uncut folder. O(groups log groups + units + cuts x (groups + units of the group)).
     """
     count = len(preassigned)
     total_s = math.fsum([before.load_s for before in preassigned])
@@ -227,19 +227,19 @@ def _uncut_s(costs: Costs, group: Group) -> float:
 
 
 def _units_within(costs: Costs, group: Group, room_s: float) -> int:
-    """Return how many of the first units fit in `room_s`; at least one, and not all."""
+    """Return how many of the first units fit in `room_s`; at least one, but not all."""
     load_s = 0.0
     for number, unit in enumerate(group.members):
         load_s += costs.walls_s[unit]
         if load_s > room_s:
             return max(number, 1)
-    return len(group.members) - 1  # sums of the same numbers in another order differ
+    return len(group.members) - 1  # sums differ by the order of numbers
 
 
 def _fill_empty(
     groups_by_shard: Sequence[list[Group]], preassigned: Sequence[Preassigned], costs: Costs
 ) -> None:
-    """Move half of the longest group to each shard that is empty for lack of groups."""
+    """Move half of the longest group to each shard that is empty because there are few groups."""
     for own, before in zip(groups_by_shard, preassigned, strict=True):
         if own or before.members:
             continue

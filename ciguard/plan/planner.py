@@ -1,4 +1,7 @@
-"""The plan as a pure function of its inputs, with shards for legs that list units themselves."""
+"""The plan as a pure function of its inputs: `plan`, and `with_listing_shards` if jobs list tests.
+
+problem.py estimates the units, allocation.py chooses the number of shards, packing.py fills them.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +58,12 @@ DIGITS: Final = 6
 RISK_DIGITS: Final = 4
 MIN_KEY_WIDTH: Final = 2
 _NO_PREDICTION: Final = Prediction(0.0, 0.0)
-QUICK_ESTIMATE_UNITS: Final = 50_000  # above, only the chosen number of shards is worked out
+QUICK_ESTIMATE_UNITS: Final = 50_000  # for more units, other numbers of shards are not estimated
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The source of a plan: history, commit, base; `notes` become its first warnings."""
+    """The sources of a plan: history, commit and base; `notes` become its first warnings."""
 
     history: Mapping[str, Any] = field(default_factory=dict)
     repository: str | None = None
@@ -109,7 +112,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     )
     wanted = options.shards
     if wanted is not None and options.per_combination:
-        # If legs list, a combination later gets its missing shards without a test.
+        # If jobs list, `with_listing_shards` adds the missing shards of each combination.
         wanted = None if options.policy.lists else wanted * len(works)
     if wanted is not None and len(shards) < wanted:
         facts = {"requested": wanted, "planned": len(shards)}
@@ -131,11 +134,7 @@ def assemble_plan(
     works: Sequence[PackingProblem],
     bound_s: float,
 ) -> Plan:
-    """Make the plan without its id, its warnings, and facts about the choice of shards.
-
-    Args:
-        bound_s: lower bound of any assignment to as many shards.
-    """
+    """Make the plan with this lower bound; id, new warnings and notes on shards are missing."""
     walls_s = [shard.predicted.wall_s for shard in shards]
     makespan_s = max(walls_s)
     work = max(works, key=lambda each: (each.solo_s(each.floor), -each.floor))
@@ -176,7 +175,7 @@ def assemble_plan(
 
 
 def _is_serial(shard: Shard, basis: PlanInputs) -> bool:
-    """Return whether processes that run tests in parallel by themselves would need too much."""
+    """Return whether tests that run in parallel would exceed the memory of their process."""
     for name in {unit.suite for unit in shard.units}:
         suite, row = basis.suites[name], framework(basis.suites[name].framework)
         count = (basis.pools[shard.pool].cpus or 1) if row.has_overlap else 1
@@ -193,7 +192,7 @@ def encode_plan(
     """Add warnings and the id to a plan, and encode it."""
     draft = replace(draft, warnings=(*draft.warnings, *warnings))
     content = codec.encode(draft)
-    # The id is the first value of the file: decoding a large plan would double the time.
+    # The id is the first value of the file. Decoding a large plan would double the time.
     plan_id = content.split(b'"', 4)[3].decode("ascii")
     return PlanResult(replace(draft, id=plan_id), content, split)
 
@@ -213,7 +212,7 @@ def _split_names(
 def _alternatives(
     works: Sequence[PackingProblem], shards: Sequence[Shard], pools: Mapping[str, Pool]
 ) -> tuple[ShardCountOption, ...]:
-    """Return the costs of the chosen number of shards and of others, ascending."""
+    """Return the cost of the chosen number of shards and of other numbers, ascending."""
     options = [shard_count_option(walls_of(shards), pools, chosen=True)]
     is_quick = sum(len(work.positions) for work in works) <= QUICK_ESTIMATE_UNITS
     max_count = min(MAX_SHARDS, sum(work.max_shards for work in works))
@@ -228,13 +227,13 @@ def _alternatives(
 
 
 def _limiting_notes(allocations: Sequence[PoolAllocation]) -> tuple[PlanNote, ...]:
-    """Return the reasons why there are not more shards, each once."""
+    """Return the reasons why there are not more shards, without duplicates."""
     notes = [allocation.limited_by for allocation in allocations]
     return tuple(note for position, note in enumerate(notes) if note not in notes[:position])
 
 
 def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[CulpritCandidate, ...]:
-    """Return the candidates, isolated if their shards contain candidates only."""
+    """Return the candidates; a candidate is isolated if its shard contains only candidates."""
     keys = basis.inventory.keys
     losses = {keys[unit]: each.losses for each in basis.candidate_sets for unit in each.units}
     candidates = []
@@ -247,7 +246,7 @@ def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[Cul
 
 
 def _number_shards(shards: Sequence[Shard]) -> tuple[Shard, ...]:
-    """Number the shards from 1, in digits of one width, so that keys sort like numbers."""
+    """Number the shards from 1 with digits of equal width, so that keys sort like numbers."""
     width = max(MIN_KEY_WIDTH, len(str(len(shards))))
     return tuple(replace(shard, key=f"{number:0{width}}") for number, shard in enumerate(shards, 1))
 
@@ -255,11 +254,7 @@ def _number_shards(shards: Sequence[Shard]) -> tuple[Shard, ...]:
 def empty_plan(
     options: PlanOptions, origin: Provenance, pools: Mapping[str, Pool], files: tuple[str, ...]
 ) -> Plan:
-    """Make a plan without units, to which `with_listing_shards` adds shards.
-
-    Args:
-        files: existing test files.
-    """
+    """Make a plan without units, to which `with_listing_shards` adds shards."""
     return Plan(
         id="",
         suites={},
@@ -286,7 +281,7 @@ def with_listing_shards(
     options: PlanOptions,
     split: tuple[str, ...] = (),
 ) -> PlanResult:
-    """Complete a plan whose legs list the units: each variant gets shards, also without a unit.
+    """Complete a plan whose jobs list the units: every variant gets shards, even without a unit.
 
     Raises:
         UsageError: there are more shards than GitHub allows jobs.

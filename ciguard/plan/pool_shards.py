@@ -1,13 +1,13 @@
 """The shards of one pool: packed, cut into blocks that may move, and simulated. Pure.
 
 The simulation runs the rules of `run/policy/rules.py` as the supervisor does, with estimates
-instead of records: a prediction is wrong only where an estimate is.
+instead of records, so that a prediction is wrong only if an estimate is wrong.
 
 A part of a shard may move to another leg during the run, in blocks. A leg runs its own part first
 and then takes blocks: its own, or those of a leg that would end later. Long units begin early and
 do not move. The blocks contain the short units and get shorter towards the end (factoring: Hummel,
-Schonberg, Flynn, "Factoring: a method for scheduling parallel loops", 1992). Starting with the
-unmeasured units was tried and made the makespan 2 % longer: some runs have too many of them.
+Schonberg, Flynn, "Factoring: a method for scheduling parallel loops", 1992). To start with the
+unmeasured units made the makespan 2 % longer, as some runs have too many.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ciguard.plan.problem import PackingProblem
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
 from ciguard.run.policy.simulate import simulate_processes
 
-# Chosen on half of the real recordings, judged on the others: `benchmarks/moved_blocks.py`.
-CLAIM_S: Final = 0.5  # from a request to the start of the block, over the internet
+# Chosen by half of the real recordings, checked by the others: `benchmarks/moved_blocks.py`.
+CLAIM_S: Final = 0.5  # from a request over the internet to the start of the block
 HELD_BACK_RATIO: Final = 0.5  # of a shard's predicted time
 MAX_BLOCKS: Final = 10
 # Fewer blocks are made if a block would be shorter than so many claims, or if the starts of their
 # processes would take more than this part of the shard's time.
 MIN_CLAIMS: Final = 2.0
 MAX_STARTS_RATIO: Final = 0.03
-# Of a shard's time: neighbours in a file that move together, so that few blocks load the file.
+# Neighbours in a file up to this share of a shard's time move together, so that few blocks load it.
 PIECE_RATIO: Final = 0.01
 
 DIGITS: Final = 6
@@ -220,7 +220,7 @@ def pack_shards(
 def _isolated_blocks(work: PackingProblem, count: int) -> list[tuple[int, ...]]:
     """Return infeasible blocks that are longer than the mean of the remaining shards.
 
-    In a shard of its own such a block stops no other unit, and no other shard gets longer. These
+    In a separate shard such a block stops no other unit, and no other shard gets longer. These
     shards come first, and so they start first.
     """
     isolated: list[tuple[int, ...]] = []
@@ -274,7 +274,7 @@ def _cut_shard_of(work: PackingProblem, members: Sequence[int]) -> CutShard:
 
 
 def _pieces(work: PackingProblem, group: Group, limit_s: float) -> Iterator[Piece]:
-    """Yield pieces of a group; one piece if parts of it would be set up or built twice."""
+    """Yield pieces of a group; one piece if its parts would repeat a set-up or a build."""
     has_setup = work.setups_s is not None and any(work.setups_s[unit] for unit in group.members)
     if group.indivisible or group.is_folder or has_setup:
         yield Piece(group.members, work.load_s(group.members))

@@ -35,24 +35,24 @@ from ciguard.plan.shard_memory import NO_PAST_SHARDS, PastShards
 from ciguard.plan.time_limits import TimeLimits
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
-RELATIVE_TOLERANCE: Final = 1e-9  # sums of the same numbers in another order differ by less
+RELATIVE_TOLERANCE: Final = 1e-9  # the order of numbers changes their sum by less
 NO_OVERHEADS: Final = Overheads()
 
 Grouping = Literal["none", "file", "file-strict", "fixture"]
 DEFAULT_POLICY: Final = LegPolicy()
-# Only files with a longer set-up of shared fixtures are kept together.
+# Files with a longer set-up of shared fixtures are kept together.
 EXPENSIVE_FIXTURE_S: Final = 0.05
 
 
-@dataclass(frozen=True)  # no slots: what many shard counts ask for is summed once
+@dataclass(frozen=True)  # without slots, because cached properties serve all numbers of shards
 class PackingProblem:
-    """Units of one pool and command, with all that decides their packing into shards.
+    """Units of one pool and command, with all facts that decide their packing into shards.
 
     Attributes:
-        units: of the whole inventory, by key; `positions` selects those of the problem.
+        units: units of the whole inventory, by key; `positions` selects those of the problem.
         run_order, variances_s2: by position, as in `Inventory` and `Estimates`.
-        group_key: the group of a unit; None for no groups.
-        overheads: of this pool's shards.
+        group_key: returns the group of a unit; None for no groups.
+        overheads: overheads of this pool's shards.
         in_folder: by position, whether the unit's group is a folder; None for no folders.
         colocated: units that the suite itself keeps together.
         candidate_sets: units that may have killed shards.
@@ -90,7 +90,7 @@ class PackingProblem:
 
     @cached_property
     def setups_s(self) -> tuple[float, ...] | None:
-        """Return by position the set-up of the shared fixtures of its file; None without any."""
+        """Return by position the set-up of the shared fixtures of its file; None for no set-ups."""
         by_file = self.overheads.setup_s
         if not any(by_file):
             return None
@@ -117,7 +117,7 @@ class PackingProblem:
         """Return the longest unit alone, which bounds every plan; ties go to the first key."""
         process_s = {name: process_overhead_s(suite) for name, suite in self.suites.items()}
 
-        def solo_s(position: int) -> float:  # without the leg's part, which is equal for all
+        def solo_s(position: int) -> float:  # without the leg's time, which is equal for all
             setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
             return process_s[self.units[position].suite] + self.walls_s[position] + setup_s
 
@@ -146,15 +146,15 @@ class PackingProblem:
     def infeasible(self) -> tuple[tuple[int, ...], ...]:
         """Return the blocks that alone exceed the deadline at this risk, longest first.
 
-        No number of shards helps them; all other units keep the deadline.
+        No number of shards changes this. All other units meet the deadline.
         """
         return self._long_blocks if self.enforces_deadline else ()
 
     @cached_property
     def enforces_deadline(self) -> bool:
-        """Return whether shards must keep the deadline: not if more than half of the units cannot.
+        """Return whether shards must meet the deadline: not if more than half of the units cannot.
 
-        Such a limit is wrong, and hundreds of stopped shards of one unit each would not help.
+        Such a limit is wrong, and hundreds of stopped shards with one unit each would not help.
         """
         return 2 * sum(map(len, self._long_blocks)) <= len(self.positions)
 
@@ -178,7 +178,7 @@ class PackingProblem:
     @cached_property
     def _long_blocks(self) -> tuple[tuple[int, ...], ...]:
         if math.isinf(self.deadline_s) or not any(map(self._is_infeasible, self._longest)):
-            return ()  # before the next line, which sorts all units: a second for a million
+            return ()  # a shortcut: the next line sorts all units, a second for a million
         return tuple(takewhile(self._is_infeasible, self._blocks))
 
     def _is_infeasible(self, members: Sequence[int]) -> bool:
@@ -196,7 +196,7 @@ class PackingProblem:
 
     @cached_property
     def deadline_at_risk_s(self) -> float:
-        """Return the time of a shard that keeps the deadline on slow machines, at this risk."""
+        """Return the time of a shard that meets the deadline on slow machines, at this risk."""
         if not self.enforces_deadline:
             return math.inf
         slowdown = limit_for_risk(self.risk, [1.0], [WallTimeSpread(0.0, 1, self.speed_spread)])
@@ -219,7 +219,7 @@ class PackingProblem:
     def processes_s(self, positions: Iterable[int]) -> list[float]:
         """Return the overhead of a process of each suite and variant of these units, ascending."""
         units = map(self.units.__getitem__, positions)
-        # Not `unit.key`, which would be constructed for each unit.
+        # `unit.key` would construct a key for each unit.
         suite_keys = {(unit.suite, unit.variant) for unit in units}
         return sorted(process_overhead_s(self.suites[suite]) for suite, _ in suite_keys)
 
@@ -251,14 +251,14 @@ class PlanOptions:
     Attributes:
         pool_of: by suite, a name of `pools`.
         shards: exact number of shards; None for as many as `target_wall_s` needs.
-        grows: more than `shards` where past times need more for the limit.
-        min_shards: least number of each work where its times choose the number.
+        grows: more than `shards` are made if past times need more for the limit.
+        min_shards: least number of shards of each work, if its times choose the number.
         risk: accepted P(any shard exceeds its deadline).
         per_combination: each variant of a suite is a combination of a job's matrix; `shards` and
-            `target_wall_s` are for each variant, and no shard contains two variants.
+            `target_wall_s` apply to each variant, and no shard contains two variants.
         processes: concurrent processes in each leg.
         claims: the service that legs ask for blocks of units; "" for none.
-        policy: of the legs; its deadline comes from `limit`.
+        policy: policy of the legs; its deadline comes from `limit`.
         repeat_budget: time for repeats, relative to the makespan; None for no repeats.
     """
 
@@ -282,13 +282,13 @@ class PlanInputs:
     """The inputs of a plan.
 
     Attributes:
-        estimates: of the inventory's units.
-        suites: with the overheads of their processes.
-        pools: the preferred one first.
-        limits_s: of units, by position; empty if no unit has a limit.
-        past_shards: their simulated and measured memory.
+        estimates: estimates of the inventory's units.
+        suites: suites with the overheads of their processes.
+        pools: pools, the preferred one first.
+        limits_s: limits of units, by position; empty if no unit has a limit.
+        past_shards: simulated and measured memory of past shards.
         base_failures: units that failed in the base's newest complete run.
-        changes: of units, by position; empty for no new or changed unit.
+        changes: changes of units, by position; empty if no unit is new or changed.
     """
 
     inventory: Inventory
@@ -305,7 +305,7 @@ class PlanInputs:
 
     @property
     def has_timings(self) -> bool:
-        """Return whether the history contains any unit; else all times are equal defaults."""
+        """Return whether the history contains any unit; otherwise all times are equal defaults."""
         return bool(self.estimates.has_history.any())
 
 
@@ -340,10 +340,10 @@ def _sizes(column: Floats) -> list[int | None]:
 def assign_pools(
     basis: PlanInputs, units: Sequence[PlannedUnit], options: PlanOptions
 ) -> tuple[str, ...]:
-    """Choose the pool of each unit, by position: its suite's, or the smallest with enough memory.
+    """Return the pool of each unit, by position: its suite's, or the smallest with enough memory.
 
-    The memory of the machine must suffice, and that of a GPU if the unit declares a need of one.
-    Pools without a GPU come first. A unit that fits in no pool stays in its suite's pool. All units
+    The memory of the machine must suffice, and the memory of a GPU if the unit declares a need.
+    Pools without a GPU come first. A unit that fits no pool stays in its suite's pool. All units
     stay if fewer shards are requested than pools would be used. The plan names units that need more
     than their pool has.
     """
@@ -356,7 +356,7 @@ def assign_pools(
     preferred = tuple(
         variant_pools.get(unit.key[:2]) or options.pool_of[unit.suite] for unit in units
     )
-    if options.per_combination:  # the runner of a job is in the user's workflow
+    if options.per_combination:  # the user's workflow chooses the runner of a job
         return preferred
     budgets = {name: budget_bytes(pool) for name, pool in basis.pools.items()}
     gpus = basis.declared.gpu_bytes
@@ -382,10 +382,10 @@ def assign_pools(
 
 
 class ProblemBuilder:
-    """Builder of the packing problems of one plan, with the parts that all of them share.
+    """Builder of the packing problems of one plan, with their shared parts.
 
     Args:
-        units: of `with_estimates`.
+        units: result of `with_estimates`.
     """
 
     def __init__(
@@ -434,8 +434,8 @@ class ProblemBuilder:
         A shard contains units of one pool and command, so that one program reproduces it.
 
         Args:
-            pools: of each unit.
-            by_variant: a shard also contains units of one suite and variant only.
+            pools: pool of each unit.
+            by_variant: a shard also contains only units of one suite and variant.
         """
         by_command: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[int]] = defaultdict(
             list

@@ -1,7 +1,7 @@
-"""The probabilities that a shard exceeds its deadline or its memory, and tests that do so alone.
+"""Probabilities that a shard exceeds its deadline or its memory, and units that exceed them. Pure.
 
-For memory the leg's own rules are simulated. Whenever a unit starts, the memory that all running
-processes hold is one *moment*: expected bytes and their variance. Pure.
+For memory, the rules of a leg are simulated. Whenever a unit starts, the memory that all running
+processes hold is one *moment*: expected bytes and their variance.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ciguard.model import PlannedUnit, Pool, Shard, Suite
 from ciguard.run.policy.simulate import simulate_processes
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
-# Fitted on real recordings, planned and compared with the next run (9 suites, 49 runs): apart from
-# the common speed, a shard deviates by 0.35 of the root of its units' summed variances, and by 2 %
-# anyway. Of 0.25 to 0.7 this makes stated and observed risks agree best (benchmarks/plan_risk.py).
+# Fitted on plans of real recordings, compared with the next run (9 suites, 49 runs). Apart from the
+# common speed, a shard deviates by 0.35 of the root of its units' summed variances, and by 2 %.
+# From 0.25 to 0.7, stated and observed risks agree best with 0.35 (benchmarks/plan_risk.py).
 RESIDUAL_RATIO: Final = 0.35
 MIN_RATIO: Final = 0.02
 MIN_S: Final = 1e-6
@@ -30,14 +30,14 @@ T95: Final = 2.3534  # the t's 95 % point
 
 _NORMAL: Final = NormalDist()
 Z95: Final = _NORMAL.inv_cdf(0.95)
-# The integral over the common speed, by the trapezoidal rule: exact to 1 % at a risk of .001. A
-# Gauss-Hermite rule of 41 points is off by 30 % there, because the integrand is nearly a step.
+# The integral over the common speed by the trapezoidal rule is exact to 1 % at a risk of .001. A
+# Gauss-Hermite rule of 41 points is off by 30 %, because the integrand is nearly a step.
 _SPEEDS: Final = np.linspace(-6, 6, 121)
 _WEIGHTS: Final = np.exp(-(_SPEEDS**2) / 2) / np.exp(-(_SPEEDS**2) / 2).sum()
 
 # A peak deviates by this share of its standard deviation over recent runs, with the tails of
-# Student's t with 3 degrees of freedom. Of 0.6 to 1 this ratio makes stated and observed risks
-# agree best, of real peaks of a cluster and normal noise.
+# Student's t with 3 degrees of freedom. From 0.6 to 1, stated and observed risks agree best with
+# 0.8, for real peaks of a cluster and for normal noise.
 MEMORY_RESIDUAL_RATIO: Final = 0.8
 
 
@@ -45,7 +45,7 @@ MEMORY_RESIDUAL_RATIO: Final = 0.8
 class WallTimeSpread:
     """Uncertainty of a shard's wall time.
 
-    Units vary independently, so that their variances add up; the machine slows all of them by one
+    Units vary independently, so that their variances add up. The machine slows all units by one
     log-normal factor.
 
     Attributes:
@@ -69,7 +69,7 @@ class WallTimeSpread:
         )
 
     def p95_s(self, wall_s: float) -> float:
-        """Return the time that 19 of 20 runs keep; exact to 2 %, as if both parts were normal."""
+        """Return the time that 19 of 20 runs do not exceed, to 2 %, by normal distributions."""
         slow_s = wall_s * (math.exp(Z95 * self.speed_spread) - 1)
         return wall_s + math.hypot(T95 * self.residual_s(wall_s), slow_s)
 
@@ -79,9 +79,10 @@ def overrun_probability(
 ) -> float:
     """Return P(at least one shard takes longer than the limit).
 
-    All shards of a run share one speed, drawn from a log-normal distribution. Apart from it, each
-    shard deviates independently, with the heavy tails of Student's t with 3 degrees of freedom:
-    rarely a test takes a minute longer than ever before. Fitted in `benchmarks/plan_risk.py`.
+    All shards of a run share one speed, drawn from a log-normal distribution. Apart from the speed,
+    each shard deviates independently, with the heavy tails of Student's t with 3 degrees of
+    freedom: rarely a test takes a minute longer than ever before. Fitted in
+    `benchmarks/plan_risk.py`.
 
     Args:
         walls_s: expected times, by shard; not empty.
@@ -106,7 +107,7 @@ def student_t3(off: Floats) -> Floats:
 def limit_for_risk(
     risk: float, walls_s: Sequence[float], spreads: Sequence[WallTimeSpread]
 ) -> float:
-    """Return the smallest limit that all shards keep with this risk, to a thousandth."""
+    """Return the smallest limit that all shards meet with this risk, to a thousandth."""
     low_s, high_s = 0.0, max(walls_s) or MIN_S
     while overrun_probability(high_s, walls_s, spreads) > risk:
         low_s, high_s = high_s, 2 * high_s
@@ -123,11 +124,11 @@ def budget_bytes(pool: Pool) -> int | None:
     """Return the memory of a pool's machine for tests; None if unknown."""
     if pool.memory_bytes is None:
         return None
-    return max(1, pool.memory_bytes - pool.reserve_bytes)  # a machine may be found to be small
+    return max(1, pool.memory_bytes - pool.reserve_bytes)  # the reserve may exceed the machine
 
 
 def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
-    """Return the memory of a unit alone in a new process; None if it was never measured."""
+    """Return the memory of a unit alone in a new process; None if the unit was never measured."""
     if unit.peak_delta_bytes is None:
         return None
     base = suites[unit.suite].base_bytes
@@ -135,7 +136,7 @@ def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
 
 
 def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str, int]]:
-    """Yield units that exceed the budget alone in a new process, with the memory they need."""
+    """Yield units that exceed the budget alone in a new process, with their memory."""
     if shard.budget_bytes is None:
         return
     for unit in shard.units:
@@ -148,7 +149,7 @@ def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str
 class UnitMemory:
     """Expected memory of units above that of their process, and the variance of their peaks.
 
-    One value for each unit; `retained_bytes` is NaN where not measured.
+    There is one value for each unit; `retained_bytes` is NaN if not measured.
     """
 
     peak_bytes: Floats
@@ -166,10 +167,10 @@ class Moments:
     """Memory of the processes of a leg, at each start of a unit.
 
     Attributes:
-        held_bytes: expected.
-        variance: of the peaks.
+        held_bytes: expected memory.
+        variance: variance of the peaks.
         largest: number of the unit with the most memory.
-        spread: of the whole leg, as a ratio of its memory: of what processes keep, and the rest.
+        spread: ratio by which the memory of the whole leg varies.
     """
 
     held_bytes: Floats
@@ -192,7 +193,7 @@ def moments_of_leg(shard: Shard, suites: Mapping[str, Suite], memory: UnitMemory
     """Simulate the shard and return its memory at each start of a unit.
 
     Args:
-        memory: of the shard's units, in their order.
+        memory: memory of the shard's units, in their order.
 
     Returns:
         One moment for each unit. O(units x processes).
@@ -242,9 +243,9 @@ def _concatenate(parts: Sequence[Moments]) -> Moments:
 def leg_overrun_probability(budget_bytes: float, leg: Moments) -> float:
     """Return P(the leg holds more than the budget at any moment).
 
-    The leg's `spread` is common to its moments (log-normal), apart from it they deviate by their
-    own variances. Of moments with the same largest unit only the worst counts; moments with
-    different largest units are taken as independent. 0..1, falling with the budget. O(moments).
+    The leg's `spread` is common to its moments (log-normal). Apart from it, moments deviate by
+    their own variances. Only the worst of the moments with the same largest unit counts; moments
+    with different largest units count as independent. 0..1, falling with the budget. O(moments).
     """
     if not leg.held_bytes.size:
         return 0.0

@@ -1,4 +1,4 @@
-"""The peak memory of shards: simulated, then corrected by what past shards really took. Pure.
+"""The peak memory of shards: simulated, then corrected by measured peaks of past shards. Pure.
 
 A limit acts on all processes of a shard. What no test's own peak contains (children that outlive
 their test, caches, modules that only some order of tests imports) shows there. So the plan learns

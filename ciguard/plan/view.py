@@ -1,4 +1,4 @@
-"""What `ciguard plan` shows: facts, warnings, shards, and other numbers of shards. Pure."""
+"""Output of `ciguard plan`: facts, warnings, shards, and other numbers of shards. Pure."""
 
 from __future__ import annotations
 
@@ -124,11 +124,7 @@ def _number(name: str, value: float) -> str:
 
 
 def document(plan: Plan, split: Sequence[str]) -> tuple[Block, ...]:
-    """Return the blocks of a plan for all formats.
-
-    Args:
-        split: groups that are in several shards.
-    """
+    """Return the blocks of a plan for all formats; `split` are groups in several shards."""
     measured = plan.has_timings
     noted = [note for note in plan.warnings if note.kind != "history_missing"]  # in a row of facts
     warnings = tuple(Item(note_text(note)) for note in noted)

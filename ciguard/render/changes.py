@@ -38,7 +38,7 @@ def estimated_change(
     """Format a change and its interval, "" if unknown, as ratios; below a floor as amounts.
 
     Args:
-        ratio: relative change and its 95 % interval, None where unknown; infinite from 0.
+        ratio: relative change and its 95 % interval, None if unknown; infinite from 0.
         show: formats an amount >= 0; None for `amount_text`.
     """
     change, low, high = ratio
@@ -67,7 +67,7 @@ def relative_change(ratio: float, low: float | None, high: float | None) -> tupl
 
 
 def exact_change(difference: float, ratio: float | None, unit: str) -> str:
-    """Format a change with two decimals, "-59.57 % (-10.5 MiB)", else the amount alone.
+    """Format a change with two decimals, "-59.57 % (-10.5 MiB)", otherwise the amount alone.
 
     The ratio is left out above 10 times, from 0, and of percents: "-42 points".
     """

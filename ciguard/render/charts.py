@@ -30,7 +30,7 @@ class RunChart:
 
 
 def draw_runs(runs: Sequence[tuple[float | None, str]]) -> RunChart | None:
-    """Draw value and status of each run; None where no run has a value."""
+    """Draw value and status of each run; None if no run has a value."""
     known = [value for value, _ in runs if value is not None]
     if not known:
         return None

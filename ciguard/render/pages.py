@@ -107,12 +107,12 @@ def machine_time(at_ms: int) -> str:
 
 
 def share(part: float | None, whole: float | None) -> str:
-    """Format a share as "61 %"; an en dash where a value is unknown."""
+    """Format a share as "61 %"; an en dash if a value is unknown."""
     return f"{100 * part / whole:.0f} %" if part is not None and whole else NONE
 
 
 def ratio(part: float | None, whole: float | None) -> str:
-    """Format a ratio as "1.04"; an en dash where a value is unknown."""
+    """Format a ratio as "1.04"; an en dash if a value is unknown."""
     return f"{part / whole:.2f}" if part is not None and whole else NONE
 
 
@@ -122,7 +122,7 @@ def duration(value_s: float) -> str:
 
 
 def place(of: OfTest) -> str:
-    """Format suite and variant as "unit, py311"; an en dash where a plan has neither."""
+    """Format suite and variant as "unit, py311"; an en dash if a plan has neither."""
     return ", ".join(text.one_line(name, 40) for name in (of.suite, of.variant) if name) or NONE
 
 
@@ -248,9 +248,9 @@ class RunSuiteRow:
 class RunRow(RunNumbers):
     """A judged run attempt; `judged_at_ms` is set by the database when it is recorded.
 
-    `comparison`, `headline` and `answer` are "" where absent, numbers None where not measured.
-    `answer` is the name of the object with verdict and comparison. `cells` are () in a row that was
-    read, until `with_cells` reads them. `facts` is None in a row of an older ciguard.
+    `comparison`, `headline` and `answer` are "" if absent, numbers None if not measured. `answer`
+    is the name of the object with verdict and comparison. `cells` are () in a row that was read,
+    until `with_cells` reads them. `facts` is None in a row of an older ciguard.
     """
 
     key: RunKey

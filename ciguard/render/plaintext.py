@@ -109,7 +109,7 @@ class _Text:
             yield f"{margin}{INDENT}{_more(more)}"
 
     def table(self, table: Table) -> str:
-        """Return the table with as many columns as fit, else as entries."""
+        """Return the table with as many columns as fit, otherwise as entries."""
         most = self.rows if table.max_rows is None else min(self.rows, table.max_rows)
         rows = [[_words(cell_content(cell)) for cell in row] for row in table.rows[:most]]
         if table.total is not None:

@@ -37,7 +37,7 @@ class Curve:
 
     Attributes:
         points: the samples.
-        peak_y: position of a peak between samples, known by a high-water mark; else None.
+        peak_y: position of a peak between samples, known by a high-water mark; otherwise None.
         limit_y: position of the limit; None if it is unknown or far above all values.
         limit_label: the limit in words, "" if it is unknown.
     """

@@ -1,4 +1,4 @@
-"""The command `ciguard report`: judge and compare a run, and publish one report of both."""
+"""The command `ciguard report`: judge a run, compare it with its history, publish one report."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ from ciguard.sources.previous_run import INTERRUPTED, artifact_name, encode_valu
 from ciguard.text import duration, one_line, step_outputs
 
 MAX_BASE_RUNS: Final = 5
-SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub takes 1 MiB with the notes
-# It starts a search for a culprit, and is counted, not the answer: a search counts from its start,
-# and if its job dies. Its name is equal in all runs: GitHub lists artifacts by name.
+SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub's limit is 1 MiB, with notes
+# The upload of this artifact starts a search for a culprit. Searches are counted by it, so that a
+# search whose job dies counts, too. All runs use one name, because GitHub lists artifacts by name.
 ARTIFACT: Final = "ciguard-culprit-comparison"
 PERIOD: Final = timedelta(hours=24)
 SPENT: Final = (
@@ -125,7 +125,7 @@ def command(
             _push_records(invocation, options, past_runs)
     except CiguardError as error:
         if not channels or current_run(invocation.environ) is None:
-            raise  # nothing is published
+            raise  # nothing is published in this case
         answer = Report.of_error(error)
         console.err(f"ciguard report: {error}")
     text = answer.text(SUMMARY)
@@ -203,10 +203,10 @@ def _read_base_runs(
 ) -> LoadedHistory:
     """Return a history of the newest complete runs of the base before a run.
 
-    A run costs three calls of GitHub's API, and one for each artifact that may have results.
+    A run costs three requests to GitHub's API, and one for each artifact that may have results.
 
     Args:
-        listed: names of the judged run's tests; None: as in the result files.
+        listed: names of the judged run's tests; None for the names in the result files.
     """
     location = f"runs of {run.base_branch}"
     try:
@@ -233,7 +233,7 @@ def _histories(
         try:
             inputs = artifacts.result_files(patterns)
         except InputError:
-            return  # expired, and so are those of older runs
+            return  # the artifacts have expired, and those of older runs as well
         # A history of result files does not distinguish the attempts of a job.
         files = [replace(file, attempt=None) for file in newest_attempts(inputs.results)]
         plan, records = read_unplanned(files, listed, in_several)
@@ -262,11 +262,11 @@ def _github_opener(run: ActionsRun | None, environ: Mapping[str, str]) -> GitHub
 
 
 def _push_records(invocation: Invocation, options: RunOptions, past_runs: PastRuns) -> None:
-    """Send plan and records to the service of the history, which then need not download them.
+    """Send plan and records to the service of the history, so that it need not download them.
 
     The folders of the files have the names of their artifacts, as the report action has them. A
-    service whose history could not be read is not asked a second time. Only a job with GitHub's own
-    token sends them, and not for another run.
+    service whose history could not be read gets nothing. Only a job with an OIDC token sends
+    records, and only those of its own run.
     """
     run, environ, store = current_run(invocation.environ), invocation.environ, past_runs.location
     if run is None or run.is_triggered or not (environ.get(REQUEST_URL) and options.records):
@@ -291,7 +291,7 @@ def _push_records(invocation: Invocation, options: RunOptions, past_runs: PastRu
 
 
 def _comment_by(invocation: Invocation, answer: Report) -> str:
-    """Return the author of comments by the policy, without a verdict by the configuration."""
+    """Return the author of comments by the policy; without a verdict, by the configuration."""
     if answer.contents is not None:
         return answer.contents.policy.comment_by
     try:
@@ -303,7 +303,7 @@ def _comment_by(invocation: Invocation, answer: Report) -> str:
 def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
     """Write the values for the pull request's next run; return their artifact's name, or ""."""
     run, contents = current_run(invocation.environ), answer.contents
-    # A job that judges another run writes none: the next run reads them from the judged run.
+    # A job that judges another run writes no values: the next run reads those of the judged run.
     if run is None or run.is_triggered or contents is None:
         return ""
     name = artifact_name(run)
@@ -330,12 +330,16 @@ def _start_search(
     judged: ReportData | None,
     config: CulpritConfig,
 ) -> tuple[str, str]:
-    """Return the artifact that starts a search, and ""; or "", and a note why none starts."""
+    """Decide whether a search for a culprit starts.
+
+    Returns:
+        The name of the artifact that starts the search and "", or "" and a note why none starts.
+    """
     comparison = judged.comparison if judged is not None else None
     if open_github is None or run is None or comparison is None or not config.on_red:
         return "", ""
     is_worse = comparison.newly_failing or comparison.clear_losses
-    # The artifact of another attempt would be replaced, and its search not be counted.
+    # A re-run would replace the artifact of its earlier attempt, whose search must be counted.
     is_first_push = run.event == "push" and run.is_base_branch and run.run_attempt in (None, 1)
     if not (is_worse and is_first_push):
         return "", ""
@@ -354,7 +358,7 @@ def _start_search(
 
 
 def _is_recent_search(artifact: Artifact, run: ActionsRun, since: datetime) -> bool:
-    """Return whether a run of this branch uploaded it; any pull request could use its name."""
+    """Return whether a run of this branch uploaded it; a pull request can use the same name."""
     uploading, created_at = artifact.workflow_run, artifact.created_at
     return (
         uploading is not None

@@ -106,7 +106,7 @@ def records_of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
 
 
 def _links(run: ActionsRun | None, named: SubjectRun | None, evaluation: Evaluation) -> Links:
-    """Return the links of the judged run: the named run, else the run of this job."""
+    """Return the links of the judged run: the named run, otherwise the run of this job."""
     subject = run.subject_run if run is not None else None
     known = evaluation.platform.jobs if evaluation.platform is not None else {}
     jobs = {shard: job.url for shard, job in known.items()}
@@ -121,7 +121,7 @@ def _compare(
     open_github: GitHubOpener | None,
     evaluation: Evaluation,
 ) -> tuple[Comparison | None, str]:
-    """Compare the run with the history; else return None and the reason."""
+    """Compare the run with the history; otherwise return None and the reason."""
     if evaluation.plan.drill is not None:
         return None, "it is a drill"
     run = context.run
@@ -207,7 +207,7 @@ def _comparison_context(
 def _previous_run(
     context: RunContext, run: ActionsRun, open_github: GitHubOpener | None
 ) -> tuple[Run | None, Note | None]:
-    """Return the previous run of this pull request, which may confirm changes, else the reason."""
+    """Return the previous run of this pull request, which may confirm changes, or the reason."""
     subject_run_id = run.triggering.id or run.run_id
     if subject_run_id is None or open_github is None:
         return None, None

@@ -93,7 +93,7 @@ def upsert_issue(
     run: tuple[int, int] | None = None,
     author: Account | None = None,
 ) -> StickyText:
-    """Keep the one issue for `key` open while the branch is red, else closed.
+    """Keep the one issue for `key` open while the branch is red, otherwise closed.
 
     Calls: one for our account, one per 100 issues of ours, one to write an issue that differs;
     after a first issue the list once more.

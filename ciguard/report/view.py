@@ -84,7 +84,7 @@ class ReportData:
 
     @property
     def price_usd(self) -> float | None:
-        """Return the price of the shards, also without a comparison; None where one is unknown."""
+        """Return the price of the shards, also without a comparison; None if one is unknown."""
         if self.comparison is not None and self.comparison.cost_after is not None:
             return self.comparison.cost_after.price_usd
         prices = {name: pool.usd_per_minute for name, pool in self.plan.pools.items()}

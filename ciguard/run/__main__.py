@@ -1,7 +1,7 @@
-"""Entry point of a leg: `python3 ciguard-run.pyz`, and `ciguard run`.
+"""Entry point of the program that runs one shard: `python3 ciguard-run.pyz`, and `ciguard run`.
 
-A leg is one execution of a shard, or of any command. In `run/`, this module alone reads the
-environment, writes step outputs and exits.
+A leg is one execution of a shard by a job; a command after `--` is a shard of one test. In `run/`,
+only this module reads the environment, writes step outputs and exits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
     options = argument_parser().parse_args(own_words)
     selection = selection_of(options)
     environ = dict(os.environ)
-    os.environ.pop(TOKEN_VARIABLE, None)  # programs that the leg itself starts must not have it
+    os.environ.pop(TOKEN_VARIABLE, None)  # programs that the leg starts must not have the token
     if command:
         verdict = _run_command(options, selection, command, environ)
     elif options.plan and options.shard:
@@ -61,7 +61,11 @@ def _run(arguments: Sequence[str]) -> ExitCode:
 def _run_command(
     options: Namespace, selection: Selection, command: Sequence[str], environ: Mapping[str, str]
 ) -> LegVerdict:
-    """Run a command as a leg of one test. Raises UsageError for an option of plans."""
+    """Run a command as a leg with one test.
+
+    Raises:
+        UsageError: an option of plans was passed as well.
+    """
     if options.plan or options.shard:
         raise UsageError("a plan and a command: one of them", fix="leave one of them out")
     if selection != ALL_UNITS:
@@ -82,15 +86,15 @@ def _stdin() -> int | None:
     """Return the descriptor of standard input; None if the leg was started without one."""
     try:
         return None if sys.stdin is None else sys.stdin.fileno()
-    except (OSError, ValueError):  # replaced by an object without a descriptor; closed
+    except (OSError, ValueError):  # standard input is closed, or an object without a descriptor
         return None
 
 
 def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitCode:
-    """Write the step's outputs: whether the leg continues, and counts of its tests.
+    """Write the step's outputs: whether the leg continues in another step, and counts of its tests.
 
-    At a checkpoint the step ends with 0, because GitHub never turns a failed step green again. It
-    does so only if the workflow can read from the output that the leg continues.
+    At a checkpoint the exit code is 0, because GitHub never turns a failed step green again. If the
+    outputs cannot be written, the exit code is that of the verdict.
     """
     stopped = sum(not result.is_failure for result in verdict.bad)  # by the checkpoint
     executed = sum(verdict.counts.values()) - stopped
@@ -115,20 +119,20 @@ def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitC
 def _reopen_standard_streams() -> None:
     """Open each standard stream that was closed when the leg was started.
 
-    Otherwise the record would get the number of the stream, and all output with it.
+    Otherwise the record would get the descriptor of the stream, and all output would go into it.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: `number`
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the leg that the arguments describe; return the exit code."""
+    """Run the leg that the arguments describe, and return its exit code."""
     _reopen_standard_streams()
     try:
         return int(_run(arguments))
@@ -136,13 +140,13 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"ciguard run: {error}\n".encode("utf-8", "replace").decode("utf-8"))
         return int(error.exit_code)
     except KeyboardInterrupt:
-        return int(ExitCode.INTERRUPTED)  # before or after the supervised part
+        return int(ExitCode.INTERRUPTED)  # the signal came before or after supervision
     except SystemExit as exit_:
         return int(exit_.code or 0)  # argparse has printed its error, or the help
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the leg and exit: the entry point of the zip file."""
+    """Run the leg and exit the process; the zip file calls this function."""
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 

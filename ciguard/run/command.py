@@ -1,6 +1,7 @@
-"""`ciguard run`: passes every argument, also `--help` and `--`, to the leg's program unchanged.
+"""The command `ciguard run`: pass all arguments unchanged to the program that runs one shard.
 
-The zip file of a leg does not have this module, as it has no click.
+The zip file of that program (`ciguard-run.pyz`) does not contain this module, because click is
+missing there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ciguard.run.__main__ import run
 
 
 class _Unchanged(click.Command):
-    """A command whose arguments click does not parse: it would drop the `--`."""
+    """A command whose arguments click does not parse, because click would drop the `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.params["arguments"] = tuple(args)
@@ -22,7 +23,7 @@ class _Unchanged(click.Command):
 
 
 def _call(arguments: Sequence[str]) -> int:
-    gc.enable()  # a leg runs for hours, and never holds millions of values as a plan does
+    gc.enable()  # a leg runs for hours, and holds fewer values than a plan
     return run(arguments)
 
 

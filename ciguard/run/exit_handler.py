@@ -1,4 +1,4 @@
-"""End of a tested process: its ending, culprits and missing units, in the record and the log."""
+"""End of a tested process: how it ended, its culprits and missing units, in record and log."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from ciguard.run.record_writer import RecordWriter
     from ciguard.run.supervisor import LegSpec
 
-STACK_LINES: Final = 8  # of the stacks of a stopped test, in the log
+STACK_LINES: Final = 8  # lines of a stopped test's stacks that the log shows
 
 
 @dataclass(frozen=True)
 class ProcessExit:
-    """A process that has ended, with all its lines taken in."""
+    """A process that has ended, after all its lines were read."""
 
     live: ProcessHandle
     running: ProcessState
@@ -76,9 +76,9 @@ class ProcessExitHandler:
     """Handler for the ends of all processes of a leg.
 
     Attributes:
-        observed: writes a line that the rules look at.
+        observed: writes a line that the rules observe.
         oom_kills: returns the kernel's count of out-of-memory kills.
-        causes: unit without a result -> why it has none.
+        causes: unit without a result -> the reason.
         unexplained: number of processes whose exit code no result explains.
         settings: dry runs, focus and filters that the processes reported.
     """
@@ -105,11 +105,11 @@ class ProcessExitHandler:
     def handle(
         self, live: ProcessHandle, info: ExitInfo, concurrent: Sequence[ProcessFiles], now_s: float
     ) -> None:
-        """Take in the end of a process: its culprits, its ending, the missing units and why.
+        """Process the end of a process: how it ended, its culprits, and missing units with reasons.
 
         Args:
-            live: the process, with all its lines taken in.
-            concurrent: files of the other processes that run.
+            live: the process, after all its lines were read.
+            concurrent: files of the other running processes.
         """
         self.settings += live.report.settings
         peak = live.peak(info, self.memory.peak_bytes.get(live.batch.process))
@@ -133,7 +133,7 @@ class ProcessExitHandler:
         if end.stacks and not culprits:
             self._print_stacks(end.stacks[0].splitlines())
         for culprit in culprits if end.ending != "completed" else ():
-            # At once: a leg that dies later prints no summary.
+            # Printed at once, because a leg that dies later prints no summary.
             first, *rest = (culprit.message or "").splitlines()
             self.console.print_reason(unit_name(culprit.unit_key), first)
             if end.stacks:
@@ -163,7 +163,7 @@ class ProcessExitHandler:
     def _has_results(
         self, live: ProcessHandle, concurrent: Sequence[ProcessFiles], now_s: float
     ) -> bool:
-        """Copy the new files; return whether the process had results, or none to give."""
+        """Copy the new files; return whether the process had results, or had none to give."""
         running = self.state.running[live.batch.process]
         runs_first = bool(running.start.units) and not running.start.repeats
         events, may_have_files = self.files.collect_after(
@@ -181,13 +181,13 @@ class ProcessExitHandler:
     def _classify(
         self, live: ProcessHandle, info: ExitInfo, now_s: float, *, has_results: bool
     ) -> ProcessExit:
-        """Determine the ending by exit code, output and what the process was doing."""
+        """Determine how the process ended, by exit code, output and running units."""
         running = self.state.running[live.batch.process]
         executor = self.job.executor(running.start.suite)
         error = REAPER_LOST if info.is_reaper_lost else info.error
         output = error or last_output(live.last_output())
         exit_code = self._framework_exit_code(live, info.exit_code)
-        if self.job.is_command:  # an exit code is a result; a signal is not
+        if self.job.is_command:  # an exit code is a result, a signal is none
             is_normal = fatal_signal(exit_code) is None
         else:
             is_normal = executor.is_normal_exit(exit_code, had_results=has_results)
@@ -216,7 +216,7 @@ class ProcessExitHandler:
         return FAILED if suite.means_failed_tests(code) else code
 
     def _observe_culprits(self, end: ProcessExit) -> tuple[Result, ...]:
-        """Write the results of the units to blame, or the last output; return those results."""
+        """Write the results of the units to blame, or the last output; return these results."""
         stopped_s = end.live.process.stop_requested_s or end.at_s
         open_cases = end.live.report.open_cases
         results = culprit_results(self.state, end.number, end.ending, stopped_s, open_cases)
@@ -245,7 +245,7 @@ class ProcessExitHandler:
         return replace(culprit, message=message)
 
     def _record_missing(self, end: ProcessExit) -> None:
-        """Record why each unit that the process leaves without a result has none."""
+        """Record the reason for each unit that the process leaves without a result."""
         report, suite = end.live.report, end.running.start.suite
         unfinished = filter(end.running.may_be_running, end.running.unfinished_units())
         missing = [self.state.units[unit].key for unit in unfinished]
@@ -253,7 +253,7 @@ class ProcessExitHandler:
             why = describe_setup_failure(end.info.exit_code, end.output)
             self.causes.update(dict.fromkeys(missing, why))
             advice = self.job.executor(suite).advice(end.output)
-            if advice and advice not in self._advised:  # the next process would get the same
+            if advice and advice not in self._advised:  # each advice is given once
                 self._advised.add(advice)
                 self.console.print_line(f"  fix: {advice}")
         if end.running.was_cut_short(end.ending):
@@ -270,11 +270,7 @@ class ProcessExitHandler:
             self.record.append(EventLine(kind, end.at_s, end.number, *key, detail=why))
 
     def _record_crashing_file(self, end: ProcessExit) -> str:
-        """Record why the units of a file that ends its process at import do not run.
-
-        Returns:
-            A line of the log about the file; "" if no file is to blame.
-        """
+        """Record why units of a file that kills its process do not run; return a log line or ""."""
         blamed = self.state.units_of_crashing_file(end.number, end.ending)
         if not blamed:
             return ""
@@ -311,7 +307,7 @@ class ProcessExitHandler:
         return unexplained, note
 
     def _record_after_tests(self, end: ProcessExit) -> None:
-        """Record and print how long the process took to end after its last test."""
+        """Record and print the time from the last test to the end of the process."""
         running, last_s = end.running, end.running.last_activity_at_s
         if end.at_s - last_s < AFTER_TESTS_S or not running.units_with_result():
             return

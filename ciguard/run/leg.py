@@ -1,4 +1,7 @@
-"""Set-up of a leg: reads and checks the plan, selects the units, makes the folders, runs it."""
+"""Preparation of a leg (one execution of a shard): check the plan, select units, make folders.
+
+`run_shard` runs a shard of a plan, `run_command` any command; supervisor.py has the main loop.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ from ciguard.text import unit_name
 
 PLAN_FILE = "plan.json"
 GIT_S = 5.0  # git takes 5 ms; a broken disk must not delay the tests
-PROBE_ROUNDS = 3  # the fastest round counts: the others were disturbed
+PROBE_ROUNDS = 3  # the fastest round counts, because other programs disturb a round
 PROBE_BYTES = 1 << 19
 MAX_CONDITION = 1000  # characters; a variable may have 128 KiB, and a line of a record 1 MiB
 SERIAL = EventLine("serial", 0.0, detail="one test at a time: several do not fit into the memory")
@@ -90,10 +93,10 @@ def read_plan(path: str) -> Plan:
 
 
 def shard_of(plan: Plan, key: str) -> Shard:
-    """Return the shard with that key.
+    """Return the shard with this key.
 
     Raises:
-        InputError: the plan has no such shard; lists its shards.
+        InputError: the plan has no such shard; the error lists its shards.
     """
     for shard in plan.shards:
         if shard.key == key:
@@ -104,11 +107,11 @@ def shard_of(plan: Plan, key: str) -> Shard:
 
 
 def check_suites(plan: Plan, shard: Shard) -> None:
-    """Check, before the first process, what would make every process fail.
+    """Check the suites of a shard before the first process, because every process would fail.
 
     Raises:
-        InputError: a suite's folder is missing, or its framework cannot be given an id.
-        UsageError: a framework that this version does not know.
+        InputError: a suite's folder is missing, or its framework cannot select the shard's units.
+        UsageError: this version does not know a framework of the plan.
     """
     for name in sorted({shard.suite_key[0], *(unit.suite for unit in shard.units)}):
         suite = plan.suites[name]
@@ -123,12 +126,12 @@ def check_suites(plan: Plan, shard: Shard) -> None:
 
 
 def check_commit(plan: Plan, head: ShardLine) -> None:
-    """Refuse a plan for another commit: no report would count the record.
+    """Refuse a plan for another commit, whose record no report would count.
 
-    A plan that is kept in the repository names no commit and is valid for all.
+    A plan that is kept in the repository has no commit and is valid for all.
 
     Raises:
-        InputError: names both commits.
+        InputError: the commits differ; the error names both.
     """
     if plan.head_sha and head.head_sha and plan.head_sha != head.head_sha:
         what = f"is for commit {plan.head_sha:.60}, and this run is of {head.head_sha:.60}"
@@ -160,11 +163,11 @@ def _private_folder() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _refusal_in_record(record: str, head: ShardLine, selection: Selection) -> Iterator[None]:
-    """Write the reason into a new record if the shard cannot be listed, so that guard names it."""
+    """Write the reason into a new record if the shard cannot be listed; guard reports it."""
     try:
         yield
     except CiguardError as error:
-        if selection.continues_attempt:  # the record of the step before counts
+        if selection.continues_attempt:  # the record of the earlier step counts
             raise
         with contextlib.suppress(InputError):
             lines = RecordWriter(os.path.join(new_folder(record), LEG_FILE))
@@ -194,11 +197,11 @@ def run_shard(
         selection: units of the shard to run.
         origin_s: start of the step on the monotonic clock.
         script: script that runs the tests, for the record; "" for the suites' own commands.
-        meminfo: file to read the machine's memory from; None for that of the system.
+        meminfo: file from which the machine's memory is read; None for the system's file.
         platform: the operating system, or another way to start and measure processes.
 
     Raises:
-        InputError, UsageError: plan, folder or selection do not fit, or a list failed.
+        InputError, UsageError: plan, folder or selection do not fit, or the tests cannot be listed.
     """
     with_token, environ = environ, {k: v for k, v in environ.items() if k != TOKEN_VARIABLE}
     whole_shard, others = shard_of(plan, key), claimable_blocks(plan, key)
@@ -208,14 +211,14 @@ def run_shard(
     runner = _describe_runner(platform, guardrail, shard.pool)
     head = _shard_line(plan, shard, environ, runner, script=script)
     check_commit(plan, head)
-    # Without history the plan assumes equal times, which predict nothing.
+    # Without a history the plan assumes equal times, which are no prediction.
     is_known = not selection.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if is_known else None
     with _private_folder() as private:
         listed: list[EventLine] = []
         suite = plan.suites[shard.suite_key[0]]
         adapter = framework(suite.framework)
-        is_chosen_first = selection != ALL_UNITS or plan.drill is not None  # a part of the units
+        is_chosen_first = selection != ALL_UNITS or plan.drill is not None  # only some units run
         if plan.policy.lists and (is_chosen_first or not adapter.lists_in_tested_process):
             with _refusal_in_record(record, head, selection):
                 shard, listed = listed_shard(plan, shard, private, environ)
@@ -281,7 +284,7 @@ def _shard_line(
 
 
 def _integer(text: str | None) -> int | None:
-    """Parse a number; None if it is absent or no number."""
+    """Parse a number; return None if the text is absent or no number."""
     return int(text) if text is not None and text.isdigit() else None
 
 
@@ -291,7 +294,7 @@ def workflow_file(reference: str) -> str | None:
 
 
 def read_event(path: str | None) -> Mapping[str, Any]:
-    """Read the payload of the event that started the workflow; empty if it cannot be read."""
+    """Read the payload of the event that started the workflow; return {} if it cannot be read."""
     if not path:
         return {}
     try:
@@ -311,7 +314,7 @@ def head_sha_of(event: Mapping[str, Any]) -> str | None:
 
 
 def parse_commit(answer: bytes) -> tuple[str | None, tuple[str, ...]]:
-    """Parse id and parents from `git cat-file --batch`; (None, ()) for no commit."""
+    """Parse id and parents from `git cat-file --batch`; return (None, ()) if there is no commit."""
     head, _, body = answer.partition(b"\n")
     words = head.split()
     if len(words) != 3 or words[1] != b"commit":  # noqa: PLR2004  # id, type, size
@@ -324,8 +327,8 @@ def parse_commit(answer: bytes) -> tuple[str | None, tuple[str, ...]]:
 def checked_out() -> tuple[str | None, tuple[str, ...]]:
     """Return the commit in the current folder and its parents.
 
-    They are read from the stored object: in a shallow clone, as of `actions/checkout`, git's
-    `HEAD^@` finds no parents.
+    They are read from the stored object: in a shallow clone, such as that of `actions/checkout`,
+    git's `HEAD^@` finds no parents.
     """
     try:
         done = subprocess.run(
@@ -341,17 +344,17 @@ def checked_out() -> tuple[str | None, tuple[str, ...]]:
 
 
 def _branch(ref_type: str | None, name: str | None) -> str | None:
-    """Return the branch; for a tag its whole ref, so that it never equals a base branch."""
+    """Return the branch; for a tag its whole ref, which never equals a base branch."""
     return f"refs/tags/{name}" if ref_type == "tag" and name else name
 
 
 def conditions_of(names: Sequence[str], environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return those of the named variables that are set; a long value is cut."""
+    """Return the named variables that are set; long values are cut."""
     return {name: environ[name][:MAX_CONDITION] for name in names if name in environ}
 
 
 def with_run(line: ShardLine, environ: Mapping[str, str]) -> ShardLine:
-    """Return a shard line with its start, and in GitHub Actions with its run and commit.
+    """Return a shard line with its start time; in GitHub Actions also with run and commit.
 
     Source: docs.github.com, "Variables reference"; the event file is the webhook's payload.
     """
@@ -386,10 +389,10 @@ def _describe_runner(platform: Platform, guardrail: Headroom, pool: str = "") ->
 
 
 def _cpu_benchmark_s() -> float | None:
-    """Measure the time of a fixed piece of CPU work, < 0.1 s in all: it compares runners.
+    """Measure the time of a fixed piece of CPU work (< 0.1 s), by which runners are compared.
 
-    The work is compression of fixed bytes: C code that hardly differs between Python versions.
-    None if Python was built without zlib.
+    The work is compression of fixed bytes: C code that hardly differs between Python versions. None
+    if Python was built without zlib.
     """
     try:
         import zlib  # noqa: PLC0415  # optional in a build of Python
@@ -411,7 +414,7 @@ def _select_units(
     plan: Plan,
     others: Mapping[str, tuple[PlannedUnit, ...]],
 ) -> tuple[Shard, ShardLine, PriorLegs, tuple[EventLine, ...]]:
-    """Return the shard with the units to run, its shard line, the earlier legs, and events on them.
+    """Return the shard with the units to run, its shard line, the earlier legs, and their events.
 
     Raises:
         InputError: see `up_to`, `read_prior_legs`.
@@ -454,7 +457,7 @@ def _select_units(
 
 
 def _remaining_limits(policy: LegPolicy, earlier: PriorLegs, selection: Selection) -> LegPolicy:
-    """Reduce limits by the time of earlier steps: all steps of a job share them."""
+    """Reduce limits by the time of earlier steps, because all steps of a job share the limits."""
     spent_s = earlier.wall_s - earlier.began_s if selection.continues_attempt else 0.0
 
     def remaining_s(limit_s: float | None) -> float | None:
@@ -468,7 +471,7 @@ def _remaining_limits(policy: LegPolicy, earlier: PriorLegs, selection: Selectio
 
 
 def _wrapped_execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:  # noqa: ARG001
-    """Return the command itself, with the path of its record in the environment."""
+    """Return the command with the path of its record in the environment."""
     return Invocation(suite.command, {"CIGUARD_RECORD_FILE": batch.record_file})
 
 
@@ -488,8 +491,8 @@ def run_command(
     """Run any command as a shard of one unit, with one process and one result.
 
     Args:
-        stdin: descriptor that the command reads from; None for empty input.
-        results: globs of result files that the command writes, to be copied into the record.
+        stdin: descriptor from which the command reads; None for empty input.
+        results: globs of result files that the command writes; they are copied into the record.
 
     Raises:
         UsageError: the program does not exist, or cannot be executed.
@@ -533,8 +536,8 @@ def _supervise(job: LegSpec, guardrail: Headroom) -> LegVerdict:
         console.close()
 
 
-TIMEOUT_S: Final = 3.0  # of the test that hangs
-FREE_BYTES: Final = 64 << 20  # until the guard rail stops the test, which takes 512 MiB at most
+TIMEOUT_S: Final = 3.0  # timeout of the test that hangs in a drill
+FREE_BYTES: Final = 64 << 20  # memory until the guard rail stops a test, which takes <= 512 MiB
 FAULT: Final = """
 import os, shutil, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -558,9 +561,9 @@ time.sleep(10)
 def with_drill(job: LegSpec, plan: Plan, headroom: Headroom) -> LegSpec:
     """Return the task of a leg with the fault of the plan's drill, if its shard has to cause it.
 
-    A program takes the place of the process that would run the first test of the shard: it reports
+    A program replaces the process that would run the first test of the shard. The program reports
     the start of this test, then causes the fault by which real runs lose tests. The supervisor
-    treats it as any other process, and the run must end red.
+    treats the program as any other process, and the run must end red.
 
     Raises:
         UsageError: this system does not have the signals of the fault.
@@ -578,7 +581,7 @@ def with_drill(job: LegSpec, plan: Plan, headroom: Headroom) -> LegSpec:
     if drill == "timeout":
         first = replace(first, timeout_s=TIMEOUT_S)
     if drill == "out-of-memory":
-        # It is to run alone: the guard rail stops the largest process.
+        # The test must run alone, because the guard rail stops the largest process.
         first = replace(first, peak_delta_bytes=headroom.memory_bytes())
         job = replace(job, policy=replace(job.policy, guard_rail="auto"))
     measure = headroom.headroom_bytes
@@ -591,7 +594,7 @@ def with_drill(job: LegSpec, plan: Plan, headroom: Headroom) -> LegSpec:
         left = measure(machine)
         if left is None or most_bytes is None:
             return left
-        most_bytes = max(left, most_bytes)  # other programs may free some
+        most_bytes = max(left, most_bytes)  # other programs may free memory
         return min(left, left - most_bytes + int(critical) + FREE_BYTES)
 
     def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:

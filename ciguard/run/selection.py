@@ -1,7 +1,7 @@
-"""Selection of a leg's units: all of its shard, those up to one unit, or those not yet finished.
+"""Selection of a leg's units: all of its shard, those up to one unit, or unfinished ones.
 
-If the plan has the units of an earlier run or commit, or none, the leg lists its suite: units that
-no longer exist are left out, and each new unit falls to one shard, the same in all legs.
+If the plan has the units of an earlier run or commit, or none, the leg lists its suite. Units that
+no longer exist are omitted, and each new unit belongs to one shard, which is the same in all legs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def up_to(
 ) -> Shard:
     """Return the shard with its units up to and including one, in their order.
 
-    Of a shard with several processes, only the units of that one's process remain, as the rules
+    In a shard with several processes, only the units of this unit's process remain, as the rules
     would divide the whole shard: among other units a test may pass.
 
     Args:
@@ -66,7 +66,7 @@ def up_to(
         shards: shards of the plan, for the error message.
 
     Raises:
-        InputError: no unit matches, or several do; names similar ones.
+        InputError: no unit matches, or several do; the error has similar names.
     """
     names = [whole_name(planned.key) for planned in shard.units]
     ids = [planned.unit for planned in shard.units]
@@ -90,13 +90,13 @@ def up_to(
 
 
 def _single_process_shard(shard: Shard, index: int, suites: Mapping[str, Suite]) -> Shard:
-    """Return a shard with one process, which runs what the unit's process runs up to the unit."""
+    """Return a shard with one process: the units of the unit's process, up to this unit."""
     processes = simulate_processes(shard, suites)
     units = next(start.units for start, *_ in processes if index in start.units)
     planned = tuple(shard.units[unit] for unit in units[: units.index(index) + 1])
     budget_bytes = shard.budget_bytes
     if budget_bytes is not None:
-        # The one process is recycled at the same size as one of several.
+        # The process is recycled at the same size as a process of the whole shard.
         limit = int(process_limit_bytes(State(shard, suites, LegPolicy()))) + 1
         with_margin = max(int(limit / (1 - MARGIN_RATIO)) + 1, limit + MARGIN_BYTES)
         budget_bytes = min(2 * limit, with_margin)
@@ -111,11 +111,11 @@ def without_units(shard: Shard, finished: AbstractSet[UnitKey]) -> Shard:
 def listed_shard(
     plan: Plan, shard: Shard, private: str, environ: Mapping[str, str]
 ) -> tuple[Shard, list[EventLine]]:
-    """List the suite of a shard; return the shard with its existing units, and the record's lines.
+    """List the suite of a shard; return the shard with existing units, and lines for the record.
 
     Args:
         plan: a plan whose legs list.
-        private: private folder of the leg, with `inside` in it.
+        private: private folder of the leg, which contains `inside`.
 
     Raises:
         InputError: the suite cannot be listed.
@@ -220,11 +220,11 @@ def _check(units: Iterable[ListedUnit]) -> tuple[dict[str, ListedUnit], list[str
 def _assign(
     units: Iterable[ListedUnit], suite_key: tuple[str, str], shards: Sequence[Shard]
 ) -> dict[UnitKey, str]:
-    """Return the shard of each unit: the planned one, else that of its group or file.
+    """Return the shard of each unit: the planned one, otherwise that of its group or file.
 
-    A group or file without a shard, the largest first, goes to the one with the least time; a unit
-    without an estimate takes the mean of the others. A file with more than a shard's share of the
-    units is divided. The order of the units decides nothing: it may differ between legs.
+    A group or file without a shard, the largest first, goes to the shard with the least time. A
+    unit without an estimate takes the mean of the others. A file with more than a shard's share of
+    the units is divided. The order of the units has no effect, because it may differ between legs.
     """
     all_units = {UnitKey(*suite_key, unit.unit): unit for unit in units}
     sizes = Counter(unit.file for unit in all_units.values())

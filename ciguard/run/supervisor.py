@@ -1,8 +1,8 @@
-"""Main loop of a leg: passes each event to the rules in `policy`, and executes their decisions.
+"""Main loop of a leg: pass each event to the rules in `policy`, and execute their decisions.
 
-The supervisor has no rule itself. Every line that the rules observed is in the record, and every
-decision has the number of lines of each file that it was based on. So a replay of the record gives
-the same decisions.
+The supervisor has no rule itself. The record contains every line that the rules observed. Every
+decision is stored with the number of lines of each file on which it was based, so that a replay of
+the record gives the same decisions.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from ciguard.run.record_writer import RecordWriter
 
 FOLLOW_EVERY_S = 0.04
-TRACE_CHARACTERS: Final = 3500  # of the end of a traceback: a message has 4 KiB
+TRACE_CHARACTERS: Final = 3500  # at the end of a traceback; a message has up to 4 KiB
 LATE: Final = ("timeout", "deadline")  # endings for which stacks are requested
 
 
@@ -82,17 +82,17 @@ class LegSpec:
 
     Attributes:
         executor: returns the framework of a suite.
-        record_dir, scratch_dir: absolute; the second is private to the leg, with `inside` in it.
-        environ: environment of the leg.
+        record_dir: absolute path of the record.
+        scratch_dir: absolute path of the leg's private folder, which contains `inside`.
         is_command: the process itself is the one unit, and its exit code gives the outcome.
-        stdin: descriptor that the one process of a command reads from; None for empty input.
-        origin_s: start of the leg on the monotonic clock; for a leg that resumes others, so much
-            earlier that its times follow theirs.
+        stdin: descriptor from which the one process of a command reads; None for empty input.
+        origin_s: start of the leg on the monotonic clock; for a leg that continues others, earlier
+            by their time, so that its times follow theirs.
         step_limit_s: time in which units may begin; None: until the deadline.
-        predicted_s: predicted wall time of the leg with all its steps; None if not known.
+        predicted_s: predicted wall time of the leg with all its steps; None if unknown.
         initial_events: events that are written before the first decision.
         listing_lines: returns the lines for a listing, if the first process lists the units.
-        others_blocks, claim_client: for a leg that may run units of other shards.
+        others_blocks, claim_client: set for a leg that may run units of other shards.
     """
 
     header: ShardLine
@@ -118,7 +118,7 @@ class LegSpec:
 
 
 class Supervisor:
-    """One leg, from its first line to its last."""
+    """The supervision of one leg, from the first line of its record to the last."""
 
     def __init__(
         self, job: LegSpec, record: RecordWriter, guardrail: Headroom, console: Console
@@ -140,7 +140,7 @@ class Supervisor:
         self._instruments = job.platform.instruments(job.environ)
         self._memory = MemorySampler(guardrail, self._instruments, guarded=guarded)
         self._handles: dict[int, ProcessHandle] = {}
-        self._lines_read: dict[str, int] = {}  # by file; of the process that ended last
+        self._lines_read: dict[str, int] = {}  # by file, when the last process ended
         self._followed_s = 0.0
         self._tally = Tally()
         for result in job.earlier.results():
@@ -168,7 +168,7 @@ class Supervisor:
         )
 
     def run(self) -> LegVerdict:
-        """Supervise until the rules finish the leg; end every process.
+        """Supervise until the rules finish the leg, and end every process.
 
         Raises:
             InputError: the first line of the record could not be written.
@@ -185,14 +185,14 @@ class Supervisor:
                 self._console.print_line(words)
         self._report_limitations(0.0, *self._job.platform.LIMITATIONS)
         self._claiming.begin()
-        # Until the end: a second signal must not kill the leg before its last line is written.
+        # A second signal must not kill the leg before its last line is written.
         with self._signals.listening():
             try:
                 verdict = self._end(self._run_to_finish())
                 self._probe()
                 self._repeat()
                 return verdict
-            except UsageError:  # a command that is no program: nothing has run
+            except UsageError:  # the command is no program, so that nothing has run
                 raise
             except Exception as error:  # noqa: BLE001  # after any bug the record gets its end
                 return self._end_after_bug(error)
@@ -200,7 +200,7 @@ class Supervisor:
                 self._instruments.close()
 
     def _run_to_finish(self) -> Finish:
-        """Run rounds until the rules finish the leg, or a bug does; then end every process."""
+        """Run rounds until the rules finish the leg or a bug ends it, then end every process."""
         try:
             finish = self._step()
             while finish is None:
@@ -217,7 +217,7 @@ class Supervisor:
         return finish
 
     def _probe(self) -> None:
-        """Try new failures again; the leg has ended, and nothing changes how."""
+        """Try new failures again; the leg's ending does not change any more."""
         names = [unit_name(self._state.units[each.unit].key) for each in self._state.extra.probed]
         if names:
             text = f"trying {count_of(len(names), 'new failure')} again: {name_some(names, str)}"
@@ -229,7 +229,7 @@ class Supervisor:
             self._console.print_reason(f"tried again {name}", answer)
 
     def _repeat(self) -> None:
-        """Repeat new and changed tests that passed; the leg has ended, and nothing changes how."""
+        """Repeat new and changed tests that passed; the leg's ending does not change any more."""
         units = {unit: self._state.units[unit] for unit in self._state.extra.repeatable}
         if not units or not self._ended:  # the next step continues the leg
             return
@@ -262,7 +262,7 @@ class Supervisor:
         return LegVerdict(ExitCode.INCOMPLETE, finish.ending, {}, (), ())
 
     def _internal_error(self, error: Exception) -> Finish:
-        """Report a bug of ciguard, and the processes that it ends."""
+        """Report a bug of ciguard and the processes that the bug ends."""
         now_s, trace = self._now_s(), traceback.format_exc()
         what = f"{type(error).__name__}: {error}"
         detail = trace[-TRACE_CHARACTERS:]
@@ -284,12 +284,12 @@ class Supervisor:
         return round(time.monotonic() - self._job.origin_s, 6)
 
     def _sleep(self) -> bool:
-        """Wait for the next round; return whether a signal or a process ended the wait."""
+        """Wait for the next round; return whether a signal or the end of a process ended it."""
         processes = [live.process for live in self._handles.values()]
         return self._job.platform.wait(self._signals.wakeup, processes, self._memory.every_s)
 
     def _step(self, *, hurry: bool = True) -> Finish | None:
-        """Run one round; files, which cost the most, are read in a hurry or in every other one."""
+        """Run one round; only hurried rounds, and every other one, read files (expensive)."""
         now_s = self._now_s()
         self._handle_signals()
         if hurry or now_s - self._followed_s >= FOLLOW_EVERY_S:
@@ -302,7 +302,7 @@ class Supervisor:
                     self._follow(live)
                 if live.process.ended is not None:
                     self._process_ended(number, live, live.process.ended)
-            # By a test that removes files of the record, as `git clean -fdx` does.
+            # A test may have removed files of the record, for example by `git clean -fdx`.
             handles = self._handles.values()
             if self._record.is_removed() or any(live.is_removed() for live in handles):
                 removed = Reason("record_removed")
@@ -332,7 +332,7 @@ class Supervisor:
         )
 
     def _record_and_observe(self, line: Line) -> None:
-        """Write a line of the leg, and pass it to the rules."""
+        """Write a line of the leg to the record, and pass it to the rules."""
         self._record.append(line)
         self._observe(line)
 
@@ -356,7 +356,7 @@ class Supervisor:
         for line in live.lines(self._now_s(), last=last):
             self._observe(line)
             if isinstance(line, StartLine) and line.at_s is None:
-                # A timeout needs a time; recorded, so that a replay has it, too.
+                # A timeout needs a time, which is recorded for a replay.
                 self._record_and_observe(replace(line, at_s=self._now_s(), received=True))
             elif isinstance(line, EventLine) and line.kind == WORKERS:
                 needs = map(self._state.need_bytes, range(len(self._state.units)))
@@ -397,11 +397,11 @@ class Supervisor:
     def _write_samples(self, samples: Sequence[SampleLine]) -> None:
         for sample in samples:
             self._record.append(sample)
-        if self._job.is_command:  # its last lines sum them up
+        if self._job.is_command:  # the summary of a command uses them
             self._samples += samples
 
     def _process_started(self, live: ProcessHandle) -> None:
-        """Take in a start; if the program reports no starts, a single unit begins now."""
+        """Process a start; if the program reports no starts, a single unit begins now."""
         live.is_started, now_s = True, self._now_s()
         start = self._state.running[live.batch.process].start
         if len(start.units) == 1 and not self._job.executor(start.suite).reports_starts:
@@ -411,7 +411,7 @@ class Supervisor:
         self._report_limitations(now_s, live.process.limitation)
 
     def _process_ended(self, number: int, live: ProcessHandle, ended: ExitInfo) -> None:
-        """Take in the end of a process, with its last lines.
+        """Process the end of a process, with its last lines.
 
         Raises:
             UsageError: the one command of the leg is no program.
@@ -423,7 +423,7 @@ class Supervisor:
         self._follow(live, last=True)
         concurrent = [handle.batch for handle in self._handles.values() if handle is not live]
         self._exit_handler.handle(live, ended, concurrent, self._now_s())
-        # Decisions need the counts of the last ended process only: its end implies all its lines.
+        # Among ended processes, decisions need only the last one's counts: its end implies all.
         self._lines_read = live.lines_read()
         live.close()
         del self._handles[number]
@@ -437,7 +437,7 @@ class Supervisor:
                 self._state_changed, self._until_s = False, action.until_s
                 return None
             if isinstance(action, Finish):
-                # A checkpoint was printed as a warning before; the summary has a command's result.
+                # A checkpoint was printed as a warning, and a summary has the command's result.
                 is_known = self._job.is_command and action.ending == "completed"
                 if not (action.checkpoint or self._ended or is_known):
                     missing = self._state.without_result or self._state.import_crashed
@@ -473,15 +473,15 @@ class Supervisor:
             live = self._handles[action.process]
             if action.ending in LATE and not action.checkpoint:
                 live.process.request_stacks(live.batch.stacks_file)
-            # A unit may swallow the interruption: no further unit must follow it.
+            # A unit may catch the interruption, and no further unit must follow.
             live.request_stop()
-            # Of an extra try that the deadline ends, nothing is needed.
+            # An extra try that the deadline ends has no result to wait for.
             at_once = self._signals.hurry or action.ending == "memory_guard"
             at_once |= self._ended and action.ending == "deadline"
             live.process.stop(now_s, immediately=at_once)
 
     def _assign(self, start: Start, line: EventLine) -> None:
-        """Give units to the waiting process, or none, which ends it."""
+        """Give units to the waiting process; an empty list ends the process."""
         self._record.append(line)
         live = self._handles[start.process]
         tests = count_of(len(start.units), "test")
@@ -519,7 +519,7 @@ class Supervisor:
         self._record.append(replace(line, pid=live.process.root))
 
     def _report_limitations(self, now_s: float, *limitations: str) -> None:
-        """Record and print once what cannot be measured or guarded here."""
+        """Record and print once each fact that cannot be measured or guarded on this machine."""
         for limitation in limitations:
             if limitation and limitation not in self._reported_limitations:
                 self._reported_limitations.add(limitation)
@@ -527,7 +527,11 @@ class Supervisor:
                 self._console.print_line(f"not available in this job: {limitation}")
 
     def _spawn(self, action: Start, now_s: float) -> ProcessHandle:
-        """Write the files of a process and start it. Raises OSError if either fails."""
+        """Write the files of a process and start it.
+
+        Raises:
+            OSError: a file cannot be written, or the process cannot be started.
+        """
         job, suite = self._job, self._job.suites[action.suite]
         units = [self._state.units[unit] for unit in action.units]
         counts = self._state.tries
@@ -550,10 +554,10 @@ class Supervisor:
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         env.update(origin_variables(job.origin_s))
         if self._ended:
-            # Data of its coverage would replace that of all tests.
+            # Coverage data of an extra try would replace the data of all tests.
             env.update({EXTRA_TRY: "1", "COVERAGE_FILE": os.path.join(job.scratch_dir, "extra")})
         if job.executor(action.suite).has_workers and suite.workers == "auto":
-            chosen = action.units or range(len(self._state.units))  # before a listing: of the plan
+            chosen = action.units or range(len(self._state.units))  # before a listing: all planned
             env[WORKERS_LIMIT] = str(fitting_workers(self._state, chosen) or "")
         return ProcessHandle(
             invocation.argv,
@@ -583,7 +587,7 @@ class Supervisor:
         )
         now_s = self._now_s()
         if verdict.checkpoint:
-            # No end line: the leg continues in the next step.
+            # No end line is written, because the leg continues in the next step.
             self._record.append(EventLine("paused", now_s, detail=describe_reason(finish.reason)))
         else:
             if verdict.ending != "completed":

@@ -1,4 +1,4 @@
-"""A thread that writes the items of many requests, all that wait at once.
+"""A thread that writes the items of many requests in batches of all waiting items.
 
 A write waits for the disk: all items that arrive during a write share the next one, and so do all
 items of a request.

@@ -1,7 +1,7 @@
-"""`ciguard serve` runs the service; its subcommands are the tasks of the administrator.
+"""The command `ciguard serve`: run the service; its subcommands are the administrator's tasks.
 
-They add past runs to the work list; check, repair and delete what is stored of judged runs:
-results, and answers (the JSON of guard and compare); and create tokens for jobs.
+The subcommands add past runs to the work list, create tokens for jobs, and check, repair and delete
+the stored results and answers (the JSON of guard and compare) of judged runs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OPEN_PAGES: Final = (
 
 
 class _Option(click.Option):
-    """Option that can be a variable too: CIGUARD_SERVE_TRUST_PROXY for `--trust-proxy`."""
+    """Option that a variable can set: CIGUARD_SERVE_TRUST_PROXY for `--trust-proxy`."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
@@ -150,8 +150,8 @@ def command(
     if context.invoked_subcommand is not None:
         return ExitCode.OK
     if role != Role.WORKER.value:
-        # `cli.main` turns the garbage collector off, and each request leaves reference cycles. A
-        # worker process keeps it off and collects at intervals (`work_until`).
+        # `cli.main` turns the garbage collector off, but each request leaves reference cycles. A
+        # worker process leaves the collector off, and collects at intervals (`work_until`).
         gc.enable()
     invocation: Invocation = context.obj
     # The other options are fields of the settings, by their names.
@@ -172,16 +172,12 @@ def command(
 def _answer_requests(
     service: Service, copies: ObjectCache, child: Sequence[str], environ: Mapping[str, str]
 ) -> None:
-    """Answer requests until SIGTERM or SIGINT.
-
-    Args:
-        child: command of the worker process to start; () for none.
-    """
-    # Imported here: a worker process needs no web server and no pages, a fifth of all imports.
+    """Answer requests until SIGTERM or SIGINT, with a worker process if `child` is a command."""
+    # Imported here: a worker process needs neither web server nor pages, a fifth of all imports.
     from ciguard.serve.web_process import listen, serve_web, worker_child  # noqa: PLC0415
 
     settings = service.settings
-    # A query that a request has given up must not run on.
+    # A query must end when its request has timed out.
     service = replace(service, database=replace(service.database, statement_s=DEADLINE_S))
     with (
         contextlib.closing(ReadModel(service.database, copies)) as read_model,
@@ -198,13 +194,13 @@ def _answer_requests(
 
 def _judge_runs(service: Service, copies: ObjectCache, *, end_with_input: bool) -> None:
     """Judge runs until SIGTERM or SIGINT, or until the process that started this one ends."""
-    # Modules of `serve.work` are imported in functions: the web process judges no runs, and starts
-    # sooner without them.
+    # Modules of `serve.work` are imported in functions: the web process does not judge runs, and
+    # starts sooner without these modules.
     from ciguard.serve.work.worker_process import watch_input, work_until  # noqa: PLC0415
 
     settings = service.settings
     if settings.metrics_port:
-        # It answers each path with the metrics, also /healthz.
+        # This server answers every path with the metrics, also /healthz.
         start_http_server(settings.metrics_port, settings.host)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -217,7 +213,7 @@ def _judge_runs(service: Service, copies: ObjectCache, *, end_with_input: bool) 
 
 
 def _worker_command(settings: Settings, cache: str) -> list[str]:
-    """Return the command of a worker process; the environment passes on the secrets."""
+    """Return the command of a worker process; secrets reach that process by the environment."""
     names = [word for name in settings.repositories for word in ("--repo", name)]
     stores = ("--database", settings.database, "--results", settings.results, "--cache", cache)
     options = ("--url", settings.public_url, "--role", Role.WORKER.value, "--end-with-input")
@@ -226,20 +222,20 @@ def _worker_command(settings: Settings, cache: str) -> list[str]:
 
 
 class LineFormatter(logging.Formatter):
-    """Formatter that writes each message in one line, also a message with line breaks in it."""
+    """Formatter that writes each message in one line, also a message with line breaks."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return one_line(super().formatMessage(record), LOG_WIDTH)
 
 
 def _start_logging() -> None:
-    """Log to standard error: one line for each message, then its traceback if it has one."""
+    """Log to standard error: one line for each message, then the traceback of an exception."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     for noisy in ("httpx", "httpcore", "alembic", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("stamina").setLevel(logging.ERROR)  # its warnings name no request
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # its warnings do not name the request
 
 
 @command.command(short_help="Judge past runs of a repository.")
@@ -377,12 +373,15 @@ def token(*, database: str, repository: str, scope: str, revoke: str | None) -> 
 
 
 def _existing_database(url: str) -> contextlib.closing[Database]:
-    """Open the database of a service; raise InputError where its SQLite file does not exist.
+    """Open the database of a service, which must exist.
 
-    `open_database` would create an empty database, in which a check finds no damage.
+    `open_database` would create an empty SQLite database, in which a check finds no damage.
+
+    Raises:
+        InputError: the SQLite file does not exist.
     """
     path = sqlite_file(url)
-    with contextlib.suppress(PermissionError):  # open_database raises an error with the reason
+    with contextlib.suppress(PermissionError):  # `open_database` reports the reason
         if path is not None and not path.exists():
             fix = "run it in the folder of the service, or pass the service's --database"
             raise InputError("no such database", where=f"--database {url}", fix=fix)

@@ -1,4 +1,4 @@
-"""Threads that answer requests: a store that does not answer keeps those of its own requests."""
+"""Threads that answer requests; a store that does not answer blocks only its own requests."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class Settings:
 
     Attributes:
         database, results: URLs; that of a database may hold a password.
-        public_url: address of the service for browsers and jobs, without a closing slash; "" where
-            not given.
+        public_url: address of the service for browsers and jobs, without a closing slash; "" if not
+            given.
         repositories: repositories of `token`; () with an App, whose installations have them.
         webhook_secret: None for a process that does not answer requests.
         proxy_header: header in which a proxy sends the login of a person; "" for none.

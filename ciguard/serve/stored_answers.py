@@ -34,7 +34,7 @@ class StoredAnswer:
     """The content of the object.
 
     Attributes:
-        verdict: JSON of `ciguard guard`; None where the run could not be judged.
+        verdict: JSON of `ciguard guard`; None if the run could not be judged.
         comparison: JSON of `ciguard compare`; None without a comparison.
         explanation: values of `ciguard explain`; None also of a run that was judged before it.
         runners: values of `RunnerUse`.

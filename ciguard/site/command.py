@@ -1,4 +1,4 @@
-"""The command `ciguard site`: static pages of histories, by the templates of the service.
+"""The command `ciguard site`: write static pages of histories, by the service's templates.
 
 Templates link addresses of the service. Each page of the site has such an address, and a link to it
 becomes a relative one to its file; a link to a run becomes GitHub's, and any other link plain text.

@@ -1,1 +1,1 @@
-"""From the reference to a run, as a command line has it, to the records of the run."""
+"""Lookup of a run by the reference on a command line, and of the run's records."""

@@ -62,13 +62,13 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRun:
-    """The run that is judged: a named run, else the current one, or that of a `workflow_run` event.
+    """The judged run: a named run, the current run, or the run of a `workflow_run` event.
 
     Attributes:
         source: client for the run; None without a token.
         artifacts: only of a named run.
-        head_shas: commits of the run by the event; empty where the event names none.
-        page: address of the repository of a named run; else "".
+        head_shas: commits of the run by the event; empty if the event names none.
+        page: address of the repository of a named run; otherwise "".
     """
 
     run_id: int

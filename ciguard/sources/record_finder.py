@@ -48,10 +48,10 @@ class FoundRecords:
     Attributes:
         from_result_files: the records were made of result files of other programs.
         problems: files that could not be downloaded or read.
-        jobs: jobs by GitHub; empty where GitHub was not asked, or did not answer.
+        jobs: jobs by GitHub; empty if GitHub was not asked, or did not answer.
         annotations: annotations of cancelled jobs by name, for a run without our records.
         run_id, repository: of a run on GitHub; None of records on the disk.
-        artifacts: artifacts of others; None where GitHub was not asked, or did not answer.
+        artifacts: artifacts of others; None if GitHub was not asked, or did not answer.
     """
 
     records: tuple[Record, ...]
@@ -88,7 +88,8 @@ class RecordFinder:
     """Finds records below a folder and, with a token, on GitHub.
 
     Args:
-        repository: `owner/name`; None for that of the current run, else of the checkout's `origin`.
+        repository: `owner/name`; None for that of the current run, otherwise of the checkout's
+            `origin`.
         results: patterns of result files, which replace the records on GitHub.
         logs: makes a reader of process logs; None reads no logs.
 
@@ -119,7 +120,7 @@ class RecordFinder:
 
     @cached_property
     def _repository_ref(self) -> RepositoryRef | None:
-        """Return the repository of bare run ids; None where no source names it."""
+        """Return the repository of bare run ids; None if no source names it."""
         try:
             return self._resolve_repository()
         except UsageError:

@@ -40,7 +40,7 @@ class RepositoryFiles(Protocol):
         """
 
     def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:
-        """Return the base of the tested merge by git; None where unknown."""
+        """Return the base of the tested merge by git; None if unknown."""
 
     def is_edited(self, name: str, base_sha: str, tested_sha: str) -> bool:
         """Return whether the tested commit has a file that differs from that of the base."""
@@ -49,7 +49,7 @@ class RepositoryFiles(Protocol):
         """Map each candidate to whether it is an ancestor of `commit`; leave out unknown ones."""
 
     def known_ancestors(self, old: str, new: str) -> frozenset[str]:
-        """Return the commits between two; of GitHub's list, at most 102; none where unknown.
+        """Return the commits between two; of GitHub's list, at most 102; none if unknown.
 
         Raises:
             RemoteError: GitHub refused or did not answer.
@@ -78,7 +78,7 @@ class CheckoutFiles:
         return {name: local.read(path) for name, path in paths.items() if path.is_file()}
 
     def at(self, commit: str, names: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
-        """Read the files by git, in the checkout or from `origin`; else by GitHub's API."""
+        """Read the files by git, in the checkout or from `origin`; otherwise by GitHub's API."""
         try:
             return self._checkout.files_at(commit, names, max_bytes)
         except RemoteError as error:
@@ -116,7 +116,7 @@ class CheckoutFiles:
             return {}
 
     def known_ancestors(self, old: str, new: str) -> frozenset[str]:
-        """Return the commits by git; else by GitHub, if a token and a repository are known."""
+        """Return the commits by git; otherwise by GitHub, if a token and a repository are known."""
         with suppress(RemoteError):
             if listed := self._checkout.commits_between(old, new):
                 return listed
@@ -140,7 +140,7 @@ class ContentsFiles:
     """The files of a repository without a checkout, by GitHub's API; names start at its root.
 
     Attributes:
-        sha: commit of the judged tree: the tested merge, else the head.
+        sha: commit of the judged tree: the tested merge, otherwise the head.
         trees: those that were read, by commit.
     """
 

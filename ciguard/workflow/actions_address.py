@@ -45,7 +45,7 @@ def actions_address(configured: str) -> str:
 
 
 def known_address(configured: str) -> str:
-    """Return the configured address, else that of the running ciguard, unchecked; "" for neither.
+    """Return the configured address, or that of the running ciguard, unchecked; "" for neither.
 
     A runner finds the running ciguard in its repository on github.com only if it was installed from
     there, or if it runs from a clean checkout whose commit is on a branch of `origin`.
@@ -93,7 +93,7 @@ def address_of_installation(direct_url: str | None) -> str:
 
 
 def address_of_checkout(folder: Path) -> str:
-    """Return the address of a clean checkout whose commit is on a branch of `origin`; else ""."""
+    """Return the address of a clean checkout whose commit is on a branch of `origin`, or ""."""
     if not (folder / "actions/plan/action.yml").is_file():
         return ""  # site-packages, which may lie in a checkout of another project
     commit = _git(folder, "rev-parse", "HEAD")

@@ -141,7 +141,7 @@ def find_movable_steps(workflow: Any, tasks: Tasks = NO_TASKS) -> list[FoundStep
 
 
 def _alternative(workflow: Any, step: FoundStep, found: Sequence[FoundStep]) -> int:
-    """Return the only other test step of a job if its condition is the opposite one; else 0."""
+    """Return the only other test step of a job, if its condition is the opposite one, or 0."""
     ifs = {at: str(value.get("if", "")) for at, value in steps_of(jobs_of(workflow).get(step.job))}
     others = [at.number for at in found if at.job == step.job and at is not step]
     is_pair = len(others) == 1 and are_opposite(ifs[step.number], ifs[others[0]])

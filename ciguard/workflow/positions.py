@@ -70,7 +70,7 @@ class SourceText:
         return len(self.text) if end < 0 else end + 1
 
     def line_number(self, *path: str | int, text: str = "") -> int:
-        """Return the line, from 1, of a text in the value at the end of a path; else of its key.
+        """Return the line, from 1, of a text in the value at the end of a path, or of its key.
 
         If a part of the path does not exist, the line of the last existing key.
         """

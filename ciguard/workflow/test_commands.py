@@ -168,7 +168,7 @@ class FoundCommand:
         framework: "" if any framework may run the tests.
         drops_variables: variables of the job do not reach the tests, as in `docker run`.
         arguments: words of the command that runs the tests, which may be in a task.
-        place: FILE:LINE of these words if they are in a Makefile; else "".
+        place: FILE:LINE of these words if they are in a Makefile; otherwise "".
     """
 
     words: str
@@ -186,11 +186,7 @@ NO_VALUES: Final[Mapping[str, Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class FoundStep:
-    """A step with test commands.
-
-    Attributes:
-        number: in its job, from 1.
-    """
+    """A step with test commands; `number` is its position in the job, from 1."""
 
     job: str
     number: int

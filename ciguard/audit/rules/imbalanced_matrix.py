@@ -69,7 +69,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
 
 
 def _leg(name: str, executions: Sequence[tuple[PastRun, Job]]) -> MatrixJob | None:
-    """Return a job of the matrix; None where too few executions succeeded."""
+    """Return a job of the matrix; None if too few executions succeeded."""
     succeeded = [
         (run, job, job.wall_s)
         for run, job in executions

@@ -51,7 +51,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
 
 
 def _find_loss(job: Any, tests: Sequence[FoundStep]) -> list[int] | None:
-    """Return the numbers of the uploads if results are lost, none for no upload; else None.
+    """Return the numbers of the uploads if results are lost, none for no upload; otherwise None.
 
     Args:
         tests: the steps that run tests.

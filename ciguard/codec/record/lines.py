@@ -1,8 +1,8 @@
-"""The lines of a record: JSON <-> the line values of `model`. The only reader and the only writer.
+"""The lines of a record: JSON <-> the line values of `model`; no other module reads or writes them.
 
 A record is the file in which a shard's job writes about its tests. Unknown types and keys are
 skipped; a malformed line is a `LineError`. `reader.py` reads whole files. Pure; standard library
-only, Python 3.8+, as the program that runs a shard contains it.
+only, Python 3.8+, because the program that runs a shard contains this module.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ciguard.model import (
 from ciguard.model.failure_texts import ending_of_failure
 
 MAX_LINE_BYTES: Final = 1 << 20  # messages are cut at 4 KiB: a longer line is an attack
-MAX_SHOWN: Final = 60  # characters of a name, and of a value, that cannot be read
+MAX_SHOWN: Final = 60  # characters of a name or value in an error
 _BARE_VALUE: Final = re.compile(rb'"value"\s*:\s*([A-Za-z+-][^,}\s"\d]*)(?=[,}\s])')
 MAX_INTEGER: Final = 1 << 62  # every column of the history can hold it
 FAILED: Final = ("failed", "errored")
@@ -44,10 +44,10 @@ _JSON_NAME: Final[dict[str, str]] = {"try_number": "try"}
 
 
 class LineError(ValueError):
-    """A line that does not fit the schema; becomes an entry of `Record.damage`."""
+    """A line that does not fit the schema; it becomes an entry of `Record.damage`."""
 
 
-Check = Callable[[Any], Any]  # returns the value of a JSON value, or raises LineError
+Check = Callable[[Any], Any]  # converts a JSON value, or raises LineError
 
 
 def _typed(kind: type, name: str) -> Check:
@@ -111,7 +111,7 @@ def one_of(allowed: tuple[str, ...]) -> Check:
     return check
 
 
-# By annotation, without "| None": null counts as an absent key.
+# Checks by annotation, without "| None", because null counts as an absent key.
 CHECKS: Final[dict[str, Check]] = {
     "str": _text,
     "EventKind": _text,  # also a kind of another program
@@ -140,13 +140,13 @@ _ALLOWED: Final[dict[str, frozenset[str]]] = {
 
 
 class Field(NamedTuple):
-    """The key of a dataclass' field in JSON, and its allowed values."""
+    """The JSON key of a dataclass field, and its allowed values."""
 
     name: str
     json_name: str
     check: Check
     exact: Any  # a value of exactly this type needs only a check of its range; None: always check
-    default: Any  # MISSING for none, or if a default is made for each value
+    default: Any  # MISSING for no default, or for a default that a factory makes
     allowed: frozenset[str] | None  # one of these texts needs no check
     not_negative: bool
 
@@ -156,8 +156,8 @@ class LineSchema:
 
     Args:
         kind: the dataclass.
-        checks: annotation as written in the dataclass -> check of a value. A field with another
-            annotation fails on import, so that a check must be added.
+        checks: annotation as written in the dataclass -> check of a value. Import fails for a field
+            with another annotation, so that a check must be added.
     """
 
     def __init__(self, kind: Callable[..., Any], checks: Mapping[str, Check]):
@@ -171,21 +171,21 @@ class LineSchema:
         )
 
     def build(self, content: Any, defaults: DefaultsLine | None = None) -> Any:
-        """Build the value of a JSON object; unknown keys are skipped, null counts as absent.
+        """Build the value of a JSON object; unknown keys are skipped, and null counts as absent.
 
         Args:
             defaults: the first line of the file, with values for all lines about units.
 
         Raises:
-            LineError: with the path to the missing or wrong key.
+            LineError: a key is missing or wrong; the error has the path to the key.
         """
         values: dict[str, Any] = {}
         for word, item in expect_object(content).items():
             field = self._by_json_name.get(word)
             if field is None or item is None:
                 continue
-            # Half of the time of reading a record is spent here: a correct value (NaN is not, by
-            # the comparison) needs no call.
+            # Reading a record spends half of its time here. A correct value needs no call; NaN is
+            # no correct value, by the comparison.
             exact = field.exact
             if type(item) is exact and (
                 0 <= item <= MAX_INTEGER
@@ -235,12 +235,12 @@ def _check_value(field: Field, item: Any) -> Any:
 
 
 def ending_by_words(ending: Ending, message: str | None) -> Ending:
-    """Return the ending of a failed case: `ending`, or by the words of the message."""
+    """Return the ending of a failed case; a "completed" case gets the ending of its message."""
     return ending_of_failure("", message) if message and ending == "completed" else ending
 
 
 def _complete(values: dict[str, Any], defaults: DefaultsLine, *, has_suite: bool) -> None:
-    """Fill suite and variant if absent, and the process, by the first line of the file.
+    """Set process, and absent suite and variant, to the values in the first line of the file.
 
     The process of a line is overwritten. A copy of the finished line would take as long as reading.
     """
@@ -289,17 +289,13 @@ def _as_json(value: Any) -> dict[str, Any]:
 
 
 def encode(line: Line) -> bytes:
-    """Encode a line of a record with its end, in ASCII (an id may hold a lone surrogate)."""
+    """Encode a line of a record with its line end, in ASCII (an id may have a lone surrogate)."""
     content = {"type": _TYPE_NAME[type(line)], **_as_json(line)}
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 
 def refused_metric(text: bytes) -> str | None:
-    """Return name and value of a metric line that `decode` refuses, such as "hits = NaN".
-
-    Returns:
-        None for any other line, and for a truncated line.
-    """
+    """Return a metric line that `decode` refuses, as "hits = NaN"; None for any other line."""
     if len(text) > MAX_LINE_BYTES or b"metric" not in text:
         return None
     # Python writes NaN and Infinity, other languages nan and -inf.
@@ -320,7 +316,7 @@ def _refuse_constant(text: str) -> float:
     raise LineError(f"{text} is not a number that can be measured")
 
 
-# Made once: json.loads with a parse_constant would make a decoder for each line.
+# Created once, because json.loads with a parse_constant creates a decoder for each line.
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
@@ -332,7 +328,7 @@ def _parse_json(text: bytes) -> Any:
     """
     try:
         line = text.strip(b" \t\r\n").decode("utf-8", "surrogatepass")
-        # Not `decode`, which spends a sixth of its time on the search for blanks.
+        # `decode` would spend a sixth of its time on the search for blanks.
         content, end = _DECODER.raw_decode(line)
     except (ValueError, RecursionError) as error:
         if isinstance(error, LineError):
@@ -344,13 +340,13 @@ def _parse_json(text: bytes) -> Any:
 
 
 def decode(text: bytes, defaults: DefaultsLine | None = None) -> Line | None:
-    """Read a line without its end; None for an unknown type.
+    """Read a line without its line end; return None for an unknown type.
 
     Args:
-        defaults: the first line of the file, with values for all lines; None for none.
+        defaults: the first line of the file, with values for all lines; None for no defaults.
 
     Raises:
-        LineError: no JSON object with a type, or a value of the wrong type.
+        LineError: the line is no JSON object with a type, or a value has the wrong type.
     """
     if len(text) > MAX_LINE_BYTES:
         raise LineError(f"{len(text)} bytes in one line, {MAX_LINE_BYTES} are allowed")

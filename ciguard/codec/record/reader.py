@@ -202,10 +202,11 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
     """Yield each file with the leg that owns its damage and its first lines, which name no leg.
 
     1. A file that names legs: the first of them.
-    2. Else, in a folder whose files name one leg: this leg. A file without a readable line must be
-       of a process that this leg started, or be the leg's own file, which no other file is then.
-    3. Else, in a folder that names no leg: the only leg of all files, if the file has lines and no
-       damage. Every other file has no owner: None.
+    2. Otherwise, in a folder whose files name one leg: this leg. A file without a readable line
+       must be of a process that this leg started, or be the leg's own file, which no other file is
+       then.
+    3. Otherwise, in a folder that names no leg: the only leg of all files, if the file has lines
+       and no damage. Every other file has no owner: None.
     """
     in_folder: dict[str, set[_Identity]] = {}
     started: set[tuple[str, _Identity, int]] = set()
@@ -253,11 +254,7 @@ class _LegLines:
     def to_record(
         self, results: Mapping[str, Mapping[str, bytes]], unpacking: UnpackBudget
     ) -> Record:
-        """Join the lines to a record.
-
-        Args:
-            results: result files by the record's folder and their name.
-        """
+        """Join the lines to a record; `results` are result files by record folder and name."""
         by_kind: dict[Any, list[Any]] = defaultdict(list)
         own, probes = split_probes(list(self.parts.values()))
         self.parts = dict(zip(self.parts, own, strict=True))

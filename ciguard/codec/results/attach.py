@@ -2,7 +2,7 @@
 
 A leg copies result files into its record's folder, and announces each by an event `result_file`;
 other files are ignored. A case of a wrapped command belongs to its only unit. A case of a suite
-belongs to the unit that matches its name, else it is a new unit, so that no failure is lost. A
+belongs to the unit that matches its name, otherwise it is a new unit, so that no failure is lost. A
 result in the record itself overrides those of files for the same case and process. A file that is
 truncated, missing or of no known format is damage: its results are not known, and the leg does not
 count as completed.

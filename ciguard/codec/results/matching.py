@@ -1,11 +1,11 @@
 """Matching of test names of other programs with the units of an inventory. Pure.
 
-A name matches a unit by its id; else by a normalised key, in which `pkg/mod.py::Class::t[x]` equals
-the pair (`pkg.mod.Class`, `t[x]`), if exactly one unit has this key. An entry without a name is the
-total of a file, and belongs in equal parts to all units of the file. Suites and variants are never
-mixed. Jest, Vitest, Playwright, PHPUnit and GoogleTest name files by absolute paths without the
-suite's folder: the folder is concluded as the one below which most units lie.
-O(units + entries).
+A name matches a unit by its id; otherwise by a normalised key, in which `pkg/mod.py::Class::t[x]`
+equals the pair (`pkg.mod.Class`, `t[x]`), if exactly one unit has this key. An entry without a name
+is the total of a file, and belongs in equal parts to all units of the file. Suites and variants are
+never mixed. Jest, Vitest, Playwright, PHPUnit and GoogleTest name files by absolute paths without
+the suite's folder: the folder is concluded as the one below which most units lie. O(units +
+entries).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Each attempt of a shard has a record. A shard without a file has no record, and is dead. A record
 has no end if one of its files is truncated, or shows itself that it is incomplete. A case belongs
-to a unit (test) of its shard, else to a unit of another shard, else it is an unplanned unit.
+to a unit (test) of its shard, otherwise to a unit of another shard, otherwise it is an unplanned
+unit.
 """
 
 from __future__ import annotations
@@ -69,11 +70,7 @@ class _Case(NamedTuple):
 
 
 def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecords:
-    """Read the files, and assign every case to a unit.
-
-    Args:
-        files: in any order; the result is the same.
-    """
+    """Read the files, in any order, and assign every case to a unit."""
     units = {shard.key: shard.units for shard in plan.shards}
     by_leg: dict[tuple[str, int | None], list[ResultFile]] = defaultdict(list)
     unknown_shards: dict[str, tuple[str, ...]] = {}

@@ -19,7 +19,7 @@ PROGRAM: Final = re.compile(r"(?:^|[\\/])(?:simple-)?phpunit(?:[-.][\w.-]*)?$")
 
 
 def _words(suite: Suite, variant: str) -> tuple[str, ...]:
-    """The whole command, after the number of its words before options of PHPUnit.
+    """Return the whole command, preceded by the number of words before PHPUnit's options.
 
     Raises:
         UsageError: the command takes no options.

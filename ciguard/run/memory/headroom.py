@@ -140,7 +140,9 @@ class LinuxHeadroom(Headroom):
         return min((size for size in headrooms if size is not None), default=None)
 
     def oom_file(self) -> str:
-        """Return the file with the kernel's count of kills: of the cgroup, else of the machine."""
+        """Return the file with the kernel's count of kills: of the cgroup, otherwise of the
+        machine.
+        """
         for folder in self._folders[:1]:
             for file in ("memory.events", "memory.oom_control"):
                 if read_number(f"{folder}/{file}", b"oom_kill") is not None:

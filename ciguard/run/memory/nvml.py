@@ -1,9 +1,9 @@
-"""Program of a process that queries the memory of processes on GPUs: by NVML, else `nvidia-smi`.
+"""Program that queries the memory of processes on GPUs, by NVML or by `nvidia-smi`.
 
 A call of the driver may hang or crash, so the leg itself makes none: `gpus.Gpus` sends this file to
 a `python -I -S`, so it imports only the standard library. Standard input is a pipe from the leg;
-its end means that the leg is gone. Each line of standard output is an answer: a JSON list of
-[GPU, pid, bytes]. The program ends with 0 if there is no driver.
+its end means that the leg is gone. Each line of standard output is an answer: a JSON list of [GPU,
+pid, bytes]. The program ends with 0 if there is no driver.
 
 Functions and structures of NVML: https://docs.nvidia.com/deploy/nvml-api/
 """

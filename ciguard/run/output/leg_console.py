@@ -272,7 +272,7 @@ class BackgroundWriter:
 
     @property
     def has_room(self) -> bool:
-        """Whether the backlog is below its limit."""
+        """Return whether the backlog is below its limit."""
         return self._put_bytes - self._passed_bytes < MAX_BACKLOG_BYTES
 
     def put(self, kind: Kind, content: bytes | Log) -> None:

@@ -211,11 +211,7 @@ def describe_taken(block: str, shard: str, units: int) -> str:
 
 
 def describe_claims_end(reason: str, detail: str, own_units: int) -> str:
-    """Return a line of the log for a leg that claims no more.
-
-    Args:
-        own_units: number of its own units that the leg runs now.
-    """
+    """Return a line of the log for a leg that claims no more, and runs so many own units."""
     own = count_of(own_units, "test")
     tests = f"runs its own tests ({own})" if own_units else "asks for no more tests"
     why = ": ".join(filter(None, (_CLAIMS_END[reason], detail)))
@@ -261,7 +257,7 @@ def describe_left_out(problems: Sequence[str], limit: int | None) -> str:
     """Return which new result files were not copied, and why; "" for none.
 
     Args:
-        limit: number of files that were looked at, if there are more; else None.
+        limit: number of files that were looked at, if there are more; otherwise None.
     """
     if limit is not None:
         return f"only the first {limit} files were looked at: name fewer folders"
@@ -490,7 +486,7 @@ def describe_until(units: int, planned: int, processes: int) -> str:
     """Return the part of a shard that `--until` selects.
 
     Args:
-        processes: number of processes of the shard, if only the tests of one are left; else 1.
+        processes: number of processes of the shard, if only the tests of one are left; otherwise 1.
     """
     kind = f"those of its process of {processes} in parallel" if processes > 1 else "in its order"
     return f"{units} of {count_of(planned, 'test')}: {kind}, up to this one"

@@ -48,7 +48,7 @@ class ExitInfo:
 
 @dataclass(frozen=True, **SLOTS)
 class MachineMemory:
-    """The machine's memory at one moment; None where the system does not report it."""
+    """The machine's memory at one moment; None if the system does not report it."""
 
     total_bytes: int | None
     available_bytes: int | None
@@ -131,7 +131,7 @@ Schedule = Tuple[Tuple[float, str], ...]
 class TestedProcess(ABC):
     """A program with its descendants: its start and end, and the stop of the whole tree."""
 
-    __test__ = False  # no test class, whatever its name
+    __test__ = False  # no test class, despite its name
     GRACEFUL: ClassVar[Schedule]
     IMMEDIATE: ClassVar[Schedule]
     root: int  # pid whose descendants are the tree: the leg's own reaper, or the program

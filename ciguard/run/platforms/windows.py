@@ -2,11 +2,11 @@
 
 A process in a job object and all its descendants die with the last handle to the job, which is the
 leg's: Windows closes it when the leg is killed, so no reaper is needed. Hosted runners run steps in
-a job of their own; from Windows 8 on jobs nest. Processes cannot break away: Windows refuses
+another job; from Windows 8 on jobs nest. Processes cannot break away: Windows refuses
 CREATE_BREAKAWAY_FROM_JOB. Ctrl-Break is the polite signal, because Ctrl-C cannot be sent to one
 group of processes. Each process has its own group, so that the Ctrl-C of a cancelling runner
 reaches the leg alone. Committed memory is the limit: allocations fail when no more can be
-committed, whatever is resident.
+committed, even if less is resident.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Gives pytest-cov a data file of this process's own, beside its record.
+"""Pytest plugin that gives pytest-cov a separate data file for each process of a leg.
 
-Loaded by `-p ciguard_coverage`. pytest-cov erases the data file that it finds, so of the processes
-of a leg only the last one's data would be left. At its end, each process combines the files of all
-into the one that pytest-cov alone would have written, which later steps of the job upload.
-The variable is set only while pytest-cov looks at it: tests see the environment that they know.
-An event of the record names the configuration, which `ciguard coverage` reads, too.
-Standard library and pytest 7+, Python 3.8+; coverage where pytest-cov is used.
+`-p ciguard_coverage` loads it. pytest-cov erases the data file that it finds, so that without this
+plugin only the last process of a leg would leave data. At its end, each process combines the files
+of all processes into the file that pytest-cov alone would have written, which later steps of the
+job upload. The variable is set only while pytest-cov reads it, so that tests see their usual
+environment. An event of the record names the configuration, which `ciguard coverage` reads, too.
+Standard library and pytest 7+, Python 3.8+; coverage if pytest-cov is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 
 VARIABLE = "COVERAGE_FILE"
 EXTRA_TRY = "CIGUARD_EXTRA_TRY"
-# The data file of this process, that which is configured, and one that can combine into it.
+# The data file of this process, the configured data file, and a `Coverage` that can combine.
 _WANTED = pytest.StashKey["tuple[str, str, Any]"]()
 
 
@@ -33,7 +33,7 @@ def _data_file(record: str) -> str:
 
 @contextlib.contextmanager
 def _own_file(options: Any) -> Iterator[None]:
-    """While pytest-cov starts, if it is to measure anything."""
+    """Set the variable while pytest-cov starts, if pytest-cov measures anything."""
     record = os.environ.get("CIGUARD_RECORD_FILE")
     if not record or not getattr(options, "cov_source", None):
         yield
@@ -58,14 +58,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the reports of all tests: an extra try would replace them with those of one."""
+    """Keep the reports of all tests, which an extra try would replace with reports of one test."""
     if os.environ.get(EXTRA_TRY):
         config.option.xmlpath = config.option.log_file = None
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Generator[None, Any, None]:
-    # A worker of pytest-xdist starts here; its controller, and any other process, above.
+    # pytest-cov starts here in a worker of pytest-xdist, and in the hook above otherwise.
     options = session.config.option
     if hasattr(session.config, "workerinput"):
         with _own_file(options):
@@ -77,7 +77,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None, Any, None]:
         import coverage  # noqa: PLC0415 - only pytest-cov needs it
 
         combined = coverage.Coverage(config_file=options.cov_config)
-        # Before a test changes the folder.
+        # Read now, because a test may change the folder.
         wanted = os.path.abspath(str(combined.get_option("run:data_file")))
         session.config.stash[_WANTED] = _data_file(record), wanted, combined
         detail = (combined.config.config_file or "").replace("\\", "/")
@@ -103,35 +103,35 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the file that pytest-cov alone would have written, with the data of all processes."""
     data, target, combined = session.config.stash.get(_WANTED, ("", "", None))
     if combined is None or not os.path.exists(data):
-        return  # it measured nothing, as with --no-cov: the file is that of other processes
+        return  # nothing was measured (--no-cov): the file belongs to other processes
     own = f"{target}.{os.getpid()}-ciguard"
     combined.set_option("run:data_file", own)
     record = os.path.dirname(os.path.abspath(os.environ["CIGUARD_RECORD_FILE"]))
     earlier = [target] if session.config.option.cov_append and os.path.exists(target) else []
     done: list[tuple[str, int, int]] = []
-    # Again where another process wrote meanwhile, whose file this one may have replaced.
+    # Repeat if another process has written, because this one may have replaced its file.
     while done != (found := _data_files(record)):
         done = found
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            combined.erase()  # what it holds of the turn before is in a file that was moved
+            combined.erase()  # data of the last iteration is in the file that was moved
             combined.combine(earlier + [path for path, _, _ in found if _is_whole(path)], keep=True)
             combined.save()
         os.replace(own, target)
 
 
 def _data_files(record: str) -> list[tuple[str, int, int]]:
-    """Path, time and size of each process's data: what changes is written at this moment."""
+    """Return path, time and size of each process's data; changes show that it is being written."""
     paths = sorted(glob.glob(os.path.join(glob.escape(record), "*.coverage")))
     status = [(path, os.stat(path)) for path in paths]
     return [(path, one.st_mtime_ns, one.st_size) for path, one in status]
 
 
 def _is_whole(path: str) -> bool:
-    """Say whether coverage can read it: another process may be about to write it, or was killed.
+    """Return whether coverage can read the file: a process may be writing it, or was killed.
 
-    Whoever is about to combines all of them itself, once it has written. Asked without coverage,
-    which makes an empty file one of its own.
+    A process that is writing combines all files itself afterwards. coverage itself is not used for
+    this check, because it would convert an empty file into one of its own.
     """
     import sqlite3  # noqa: PLC0415 - coverage needs it, and not every Python has it
 

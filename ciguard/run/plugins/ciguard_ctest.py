@@ -27,8 +27,8 @@ else:
 if sys.platform != "win32":
     import fcntl
 
-# The numbers of -I count all tests, whatever filters there are, only in a union with an expression
-# that matches none. CTest 4 takes a value after -U; older versions let a word pass that is no flag.
+# The numbers of -I count all tests, for any filters, only in a union with an expression that
+# matches none. CTest 4 takes a value after -U; older versions ignore a word that is no flag.
 BY_NUMBER = ("-R", "^$", "-U", "1", "-I")
 LISTED = re.compile(r"  Test +#(\d+): (.*)")
 # Variables that change what CTest prints.

@@ -71,7 +71,7 @@ class GTestStream:
 
     @property
     def has_open_test(self) -> bool:
-        """Whether a test, or the set-up of its suite, is running."""
+        """Return whether a test, or the set-up of its suite, is running."""
         return self._open is not None
 
     def read(self, line: bytes) -> list[Line]:
@@ -136,11 +136,7 @@ class GTestStream:
         return [line, launcher.closed(self._units[name])]
 
     def end(self, how: str) -> Iterable[Line]:
-        """End a start of the program: an open test has ended it.
-
-        Args:
-            how: how the program ended, in words.
-        """
+        """End a start of the program, which ended as `how` says: an open test has ended it."""
         name, self._open, self._is_in_test = self._open, None, False
         if name is not None and name in self._units:
             self.has_died = True

@@ -1,6 +1,7 @@
-"""Memory and GPU memory of the tested process over one test; and the system as it was.
+"""Memory and GPU memory of the tested process during one test, and the unpatched system calls.
 
-Lies beside `ciguard_pytest.py` in a folder of the leg's own. Standard library only, Python 3.8+.
+This file lies beside `ciguard_pytest.py` in a private folder of the leg. Standard library only,
+Python 3.8+.
 """
 
 from __future__ import annotations
@@ -19,41 +20,42 @@ resource: Any = None
 with contextlib.suppress(ImportError):  # not on Windows
     fcntl, resource = __import__("fcntl"), __import__("resource")
 
-# A trim takes 24 us on a small heap and 13.5 ms on one of 1.6 GB, so a test that moved little gets
-# none. What decides is memory and never time: a loaded machine must measure a test in the same way.
-MOVED_BYTES = 256 << 10  # of resident memory; about as much of a later peak may hide in freed heap
-SHARED_BYTES = 64 << 10  # of a mark above resident memory: so little is not worth a reset
-LEAK_BYTES = 8 << 20  # above it a collection is worth its time: is it a leak, or only a cycle?
-# Where a test closed all descriptors, pytest's capture still writes to the low numbers that it had:
-# a file of ours that took one of them would be written into. Soft limits are 256 at the least.
+# A trim takes 24 us on a small heap and 13.5 ms on one of 1.6 GB, so that tests with little change
+# of memory get no trim. Time never decides: a loaded machine must measure a test in the same way.
+MOVED_BYTES = 256 << 10  # of resident memory; so much of a later peak may hide in freed heap
+SHARED_BYTES = 64 << 10  # a mark that is less above resident memory is not reset
+LEAK_BYTES = 8 << 20  # from this growth on, a collection shows whether it is only a cycle
+# If a test closed all descriptors, pytest's capture still writes to its low numbers, and so into
+# any file of ours that got such a number. Soft limits are at least 256.
 LOWEST_FD = 200
 
 
 class OriginalOs:
-    """The operating system as it is before any test runs.
+    """The functions of the operating system, as they are before any test runs.
 
     Tests replace os.stat, time.monotonic or all of os (mock, freezegun, pyfakefs), some for a whole
-    session. Such tools replace what modules hold: functions held by an object stay the real ones.
+    session. Such tools replace attributes of modules; functions that an object holds stay the real
+    ones.
     """
 
     def __init__(self) -> None:
         self.monotonic, self.process_time = time.monotonic, time.process_time
         self.open, self.write, self.getpid = os.open, os.write, os.getpid
         self.access, self.fstat, self.truncate = os.access, os.fstat, os.ftruncate
-        self.read_at: Any = getattr(os, "pread", None)  # where it is missing, so is /proc
+        self.read_at: Any = getattr(os, "pread", None)  # if it is missing, so is /proc
         self.sync, self.collect = getattr(os, "fdatasync", os.fsync), gc.collect
         self.encode = json.JSONEncoder(separators=(",", ":")).encode
         self.quote = json.encoder.encode_basestring_ascii
-        self.usage: Any = getattr(resource, "getrusage", None)  # of this process, as 0 asks
+        self.usage: Any = getattr(resource, "getrusage", None)  # of this process, if called with 0
         self.close, self.duplicate = os.close, getattr(fcntl, "fcntl", None)
         self.count_threads = _thread._count
-        # 3.8 on Windows would turn "\n" into "\r\n" without it.
+        # Without O_BINARY, Python 3.8 on Windows would turn "\n" into "\r\n".
         self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-        # A signal handler writes to it for good, also where a test closed the file under it.
+        # A signal handler writes to this descriptor, even if a test closed its file.
         self.written_to_by_a_signal = -1
 
     def dup_high(self, descriptor: int) -> int:
-        """The same open file under a number that was free, where there is room for it."""
+        """Return the same open file under a free high number, if there is one."""
         if self.duplicate is None:
             return descriptor
         try:
@@ -71,14 +73,14 @@ REAL = OriginalOs()
 
 
 class ReopeningFile:
-    """A descriptor that is opened anew when a test closed it or put another file in its place."""
+    """A descriptor that is opened again if a test closed it or replaced it by another file."""
 
     def __init__(self, path: str, flags: int) -> None:
         self._path, self._flags = path, flags | REAL.flags
         self._descriptor, self._identity = -1, (-1, -1)
 
     def descriptor(self) -> int:
-        # A test may have closed every descriptor, and opened its own files since.
+        # A test may have closed every descriptor, and opened other files since.
         ours = False
         try:  # a suppress() would cost as much as the call
             seen = REAL.fstat(self._descriptor)
@@ -92,7 +94,7 @@ class ReopeningFile:
         except OSError:
             if not ours:
                 raise
-            return self._descriptor  # removed with its folder: the leg reads it all the same
+            return self._descriptor  # the leg also reads a file that was removed
         seen = REAL.fstat(self._descriptor)
         self._identity = (seen.st_dev, seen.st_ino)
         return self._descriptor
@@ -102,32 +104,32 @@ class Memory:
     """The high-water mark of this process over one test (Linux: proc(5), VmHWM)."""
 
     def __init__(self, *, keeps_peak: bool = False) -> None:
-        self._keeps_peak = keeps_peak  # the tests read the mark themselves: it is never reset
+        self._keeps_peak = keeps_peak  # tests read the mark themselves, so it is not reset
         self._status = ReopeningFile("/proc/self/status", os.O_RDONLY)
         self._statm = ReopeningFile("/proc/self/statm", os.O_RDONLY)
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
         self._clear_refs = ReopeningFile("/proc/self/clear_refs", os.O_WRONLY)
         self._malloc_trim: Callable[[int], int] | None = None
-        # Only glibc has it, and not every Python has ctypes. PyDLL keeps the interpreter lock:
-        # giving it up could wait 5 ms for a busy thread.
+        # Only glibc has malloc_trim, and not every Python has ctypes. PyDLL keeps the interpreter
+        # lock, because to get the lock back could take 5 ms if another thread is busy.
         with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
             self._malloc_trim = __import__("ctypes").PyDLL(None).malloc_trim
         self._method = "mark_untrimmed" if self._malloc_trim is None else "mark"
         self._measuring = False
         self._resident_at_start: int | None = None  # since the mark was reset
-        self._floor, self._fixture_ended = 0, False  # resident after the last trim; since then
+        self._floor, self._fixture_ended = 0, False  # resident memory after the last trim; since it
         self._collects = True
 
     def prepare(self, *, collects: bool) -> list[str]:
-        """Give back what collecting freed; say in words what this machine does not have.
+        """Trim memory after collection; return the measurements that are unavailable, in words.
 
         Args:
-            collects: a collection of garbage changes nothing but memory.
+            collects: garbage collection is harmless, as no warning of a destructor is an error.
         """
         self.begin()
         self._collects = collects
         unavailable = []
-        self._resident_at_start = None  # what pytest does before the first test is none of it
+        self._resident_at_start = None  # pytest's work before tests is no part of a test
         if self._measuring:
             self._trim()
         else:
@@ -141,24 +143,29 @@ class Memory:
         return unavailable
 
     def _mark(self) -> int:
-        """The high-water mark in bytes; OSError or ValueError where it is not to be had."""
+        """Return the high-water mark in bytes.
+
+        Raises:
+            OSError, ValueError: the mark cannot be read.
+        """
         content = REAL.read_at(self._status.descriptor(), 16384, 0)
         start = content.index(b"VmHWM:") + 6
         return int(content[start : content.index(b"kB", start)]) << 10
 
     def _resident(self) -> int:
-        # statm says what VmRSS says, in 1 us instead of the 7 us that status takes.
+        # statm has the value of VmRSS, and takes 1 us instead of the 7 us of status.
         content = REAL.read_at(self._statm.descriptor(), 256, 0)
         return int(content.split(b" ", 2)[1]) * self._page
 
     def end_wider_fixture(self) -> None:
-        """A fixture wider than a function ended: what it freed may not show in resident memory."""
+        """Note the end of a wider fixture, whose freed memory may not show in resident memory."""
         self._fixture_ended = True
 
     def begin(self) -> int | None:
-        """Return resident memory at the start of a test; None where that is not known.
+        """Return resident memory at the start of a test; None if it is unknown.
 
-        It is that of the end of the test before, where the mark begins: tests run back to back.
+        Tests run back to back, so the value at the end of the last test is used, from which the
+        mark counts.
         """
         if self._resident_at_start is None:
             self._measuring = False
@@ -170,10 +177,11 @@ class Memory:
         return self._resident_at_start
 
     def end(self) -> str:
-        """Return the members of the result line as JSON; none where nothing was measured.
+        """Return the members of the result line as JSON; "" if nothing was measured.
 
-        Freed memory is given back here and not in `begin`, so that one trim serves twice: what is
-        still resident is really retained, and the next test cannot hide its peak in freed heap.
+        Freed memory is returned here and not in `begin`, because one trim then serves twice: the
+        remaining resident memory is really retained, and the next test cannot hide its peak in
+        freed heap.
         """
         before, self._resident_at_start = self._resident_at_start, None
         if before is None or not self._measuring:
@@ -194,10 +202,10 @@ class Memory:
         )
 
     def _mark_near(self, before: int, after: int) -> int:
-        """The mark, by the call that takes a tenth of the time where it says that little moved.
+        """Return the mark by getrusage, which takes a tenth of the time, if memory changed little.
 
-        Its value is no less than the peak of the program before this process's exec, and the kernel
-        sums it up from what it has at hand; `status` is exact.
+        The value of getrusage is at least the peak of the program before this process's exec, and
+        the kernel computes it from approximate counts; `status` is exact.
         """
         if REAL.usage is not None:
             mark: int = REAL.usage(0).ru_maxrss << 10
@@ -206,7 +214,7 @@ class Memory:
         return self._mark()
 
     def _trim_if_useful(self, before: int, resident: int) -> int:
-        """Trim where a later peak could hide in freed heap; return what is resident then."""
+        """Trim if a later peak could hide in freed heap; return the resident memory afterwards."""
         if abs(resident - self._floor) <= MOVED_BYTES and not self._fixture_ended:
             return resident
         self._trim()
@@ -222,12 +230,12 @@ class Memory:
 
 
 def reset_gpu_peak() -> None:
-    """Begin the peak of each device anew, as torch's allocator counts it.
+    """Reset the peak of each device in torch's allocator.
 
-    Nothing here imports torch, or would make a context on a device. The peak is that of allocated
-    bytes, summed over the devices. Reserved bytes hold the cache that earlier tests left as well,
-    and torch returns that cache before it reports out of memory: the limit of a device acts on what
-    is allocated.
+    This module never imports torch, and creates no context on a device. The peak is the sum of
+    allocated bytes over the devices. Reserved bytes also contain the cache of earlier tests, which
+    torch returns before it reports out of memory: the limit of a device applies to allocated
+    memory.
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None:
@@ -237,7 +245,7 @@ def reset_gpu_peak() -> None:
 
 
 def gpu_peak_bytes() -> int | None:
-    """Return the sum of the devices' peaks; None where CUDA is not initialised."""
+    """Return the sum of the devices' peaks; None if CUDA is not initialised."""
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         with contextlib.suppress(Exception):
@@ -249,5 +257,5 @@ def gpu_peak_bytes() -> int | None:
 
 
 def _devices(torch: Any) -> range:
-    # "is True": a stand-in answers anything with an object that counts as true.
+    # "is True", because a stand-in for torch may return objects that count as true.
     return range(torch.cuda.device_count() if torch.cuda.is_initialized() is True else 0)

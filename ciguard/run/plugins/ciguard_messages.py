@@ -25,7 +25,7 @@ def top_folder(root: str, folder: str) -> str:
 
 
 def crash_line(report: pytest.TestReport, top: str) -> str:
-    """Return `file:line: error` if pytest knows the place, else the text of the report."""
+    """Return `file:line: error` if pytest knows the place, otherwise the text of the report."""
     long, reason = report.longrepr, getattr(report, "wasxfail", None)
     if report.outcome == "skipped" and reason is not None:
         return truncated(f"xfail: {reason}")

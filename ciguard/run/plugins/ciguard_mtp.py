@@ -99,7 +99,7 @@ def parse(kind: int, body: bytes) -> list[Line]:
     """Return what a frame reports, as VSTest's extensions write it; ValueError if it is damaged.
 
     Lines `test`, `start` and `result` have a `uid`, and only `test` has unit and case. A session
-    that ends is `complete`: without this line, the application has died, whatever its exit code.
+    that ends is `complete`: without this line, the application has died, with any exit code.
     """
     if kind not in (DISCOVERED, RESULTS, SESSION):
         return []
@@ -261,8 +261,8 @@ def run(
 ) -> int:
     """Run tests of an application; return its exit code, -9 for signal 9.
 
-    A name that the application does not know is left out, whatever the exit code. A test that is
-    open at a death is only a suspect: NUnit's starts are late, and SIGKILL may precede a start.
+    A name that the application does not know is omitted, for any exit code. A test that is open at
+    a death is only a suspect: NUnit's starts are late, and SIGKILL may precede a start.
 
     Args:
         argv: from `application`.

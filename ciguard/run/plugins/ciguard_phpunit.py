@@ -1,8 +1,8 @@
-"""Runs PHPUnit for a leg: `ciguard_phpunit.py COUNT PROGRAM OPTIONS`; COUNT words are the program.
+"""Launcher of PHPUnit: `ciguard_phpunit.py COUNT PROGRAM OPTIONS`; COUNT words are the program.
 
-PHPUnit takes no list of files. It gets a copy of the project's configuration that has the files of
-the leg as its only test suite; the copy is in the leg's private folder. What runs is read from its
-TeamCity log, which it writes as it goes; what it prints is its own.
+PHPUnit takes no list of files. It gets a copy of the project's configuration, in the leg's private
+folder, whose only test suite has the files of the leg. The tests that run are read from PHPUnit's
+TeamCity log, which PHPUnit writes during the run. PHPUnit's output is unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the same file by the name that a checker finds it under
     from ciguard.run.plugins import ciguard_launcher as launcher
     from ciguard.run.plugins.ciguard_launcher import Leg, Line
 else:
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # -I omits this folder
     import ciguard_launcher as launcher
 
 # PHPUnit's options, configuration or bootstrap file are wrong, or a shell runs no program.
@@ -31,7 +31,7 @@ SET_UP_FAILED = (1, 2, 126, launcher.NO_PROGRAM)
 POLL_S = 0.01
 SUITE = "ciguard"
 CONFIGURATIONS = ("phpunit.xml", "phpunit.dist.xml", "phpunit.xml.dist")
-# What PHPUnit 9 to 13 resolve against the folder of the configuration.
+# Attributes that PHPUnit 9 to 13 resolve relative to the folder of the configuration.
 PATHS = (
     *("bootstrap", "cacheDirectory", "cacheResultFile", "extensionsDirectory", "printerFile"),
     *("testSuiteLoaderFile", "outputFile", "outputDirectory", "target", "customCssFile"),
@@ -42,7 +42,7 @@ SELECTING = ("--filter", "--exclude-filter", "--group", "--exclude-group", "--co
 FAIL_ON_RISKY = ("--fail-on-risky", "--fail-on-all-issues")
 LISTED = re.compile(r"<(?:testCaseClass|testClass|phptFile|phpt) ([^>]*)>")
 ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
-# PHPUnit 9 and 10 list classes without their files, 11 an inherited test with that of its parent.
+# PHPUnit 9 and 10 list classes without files, 11 an inherited test with the file of its parent.
 CLASSES_PHP = """<?php
 register_shutdown_function(static function () {
     $files = [];
@@ -66,7 +66,7 @@ RANKS = ("passed", "skipped", "failed")
 
 
 class _Case:
-    """A test that has begun, or of which something was said."""
+    """A test that has begun, or that a message of the log names."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -74,12 +74,12 @@ class _Case:
         self.outcome, self.said = RANKS[0], {}  # type: str, Mapping[str, str]
 
     def take(self, outcome: str, said: Mapping[str, str]) -> None:
-        if RANKS.index(outcome) > RANKS.index(self.outcome):  # the first failure says most
+        if RANKS.index(outcome) > RANKS.index(self.outcome):  # the first failure counts
             self.outcome, self.said = outcome, said
 
 
 class TeamCityStream:
-    """PHPUnit's TeamCity log as it grows: a line in, lines of the record out.
+    """Parser of PHPUnit's TeamCity log: a line of the log becomes lines of the record.
 
     A unit is the file of a test class, or a .phpt file; tests and their data sets are cases.
     https://www.jetbrains.com/help/teamcity/service-messages.html
@@ -91,7 +91,7 @@ class TeamCityStream:
 
     Attributes:
         has_begun: PHPUnit had loaded all files.
-        begun: units that have.
+        begun: units that have begun.
         is_complete: the test suite came to its end.
     """
 
@@ -105,7 +105,7 @@ class TeamCityStream:
         self.is_complete = False
 
     def read(self, line: bytes) -> list[Line]:
-        """What a line of the log comes to."""
+        """Return the lines of the record for a line of the log."""
         found = MESSAGE.match(line.decode("utf-8", "replace"))
         if found is None:
             return []
@@ -136,7 +136,7 @@ class TeamCityStream:
         return self._enter(self._units.get(path, ""))
 
     def _test(self, what: str, name: str, said: Mapping[str, str]) -> list[Line]:
-        """What was skipped, or failed to be set up, may not have started."""
+        """Process a message on a test; a skipped test or a failed set-up may have no start."""
         lines: list[Line] = []
         if what == "testStarted" or self._case is None or self._case.name != name:
             lines = self._end_case()
@@ -181,7 +181,7 @@ class TeamCityStream:
         return [line]
 
     def _message(self, said: Mapping[str, str]) -> Line:
-        """The text and the trace of a failure, and its first place in a file of a unit."""
+        """Return the text and trace of a failure, and its first position in a file of a unit."""
         frames = [one.strip() for one in said.get("details", "").splitlines() if one.strip()]
         parts = [said.get("message", "").strip(), *frames]
         if "expected" in said:
@@ -193,7 +193,7 @@ class TeamCityStream:
         return line
 
     def _enter(self, unit: str) -> list[Line]:
-        """Go from a unit, or none, to another."""
+        """Change from one unit, or none, to another."""
         lines: list[Line] = []
         if unit == self._unit:
             return lines
@@ -208,13 +208,13 @@ class TeamCityStream:
 
 
 def skipped(unit: str) -> Line:
-    """The result of a file of which the options select no test."""
+    """Return the result of a file in which the options select no test."""
     message = "no test of it is selected"
     return {"type": "result", "unit": unit, "outcome": "skipped", "message": message}
 
 
 class Options(NamedTuple):
-    """Options of PHPUnit: those that stay in a run, and the configuration; "" for the usual one."""
+    """Options of PHPUnit to keep in a run, and the configuration; "" for the usual one."""
 
     kept: list[str]
     configuration: str
@@ -222,7 +222,7 @@ class Options(NamedTuple):
 
 
 def parse_options(words: Sequence[str]) -> Options:
-    """Leave out what says which files run, or that some do not.
+    """Remove the options that select files, or that stop before all files have run.
 
     Raises:
         ValueError: a word may be the value of an option, or a path.
@@ -251,7 +251,7 @@ def parse_options(words: Sequence[str]) -> Options:
 
 
 def find_configuration(options: Options) -> str:
-    """The path of the file that PHPUnit would read; "" for none."""
+    """Return the path of the file that PHPUnit would read; "" for none."""
     if not options.is_configured:
         return ""
     where = options.configuration or "."
@@ -262,7 +262,7 @@ def find_configuration(options: Options) -> str:
 
 
 def read_configuration(path: str) -> ET.Element:
-    """The project's, of which no relative path depends on where the file is.
+    """Return the project's configuration, with absolute paths.
 
     Raises:
         OSError, ET.ParseError: it cannot be read.
@@ -279,12 +279,12 @@ def read_configuration(path: str) -> ET.Element:
 
 
 def absolute(path: str, folder: str) -> str:
-    """A path of the configuration as PHPUnit understands it."""
+    """Return the absolute path for a path of the configuration; URLs are unchanged."""
     return path if "://" in path else os.path.join(folder, path)
 
 
 def select_files(root: ET.Element, paths: Iterable[str]) -> None:
-    """Make `paths` all that runs, in this order, to its end."""
+    """Make `paths` the only tests, in this order, and remove early stops."""
     for name in list(root.attrib):
         if name.startswith("stopOn") or name == "defaultTestSuite":
             del root.attrib[name]
@@ -296,7 +296,7 @@ def select_files(root: ET.Element, paths: Iterable[str]) -> None:
 
 
 def filters(words: Sequence[str]) -> list[str]:
-    """The options, and the groups of the configuration, that select tests of a file."""
+    """Return the options, and the groups of the configuration, that select tests of a file."""
     path = find_configuration(parse_options(words))
     found = [
         word if "=" in word else f"{word} {after}"
@@ -312,11 +312,7 @@ def filters(words: Sequence[str]) -> list[str]:
 def follow_log(
     argv: Sequence[str], environ: Mapping[str, str], log: str, take: Callable[[list[bytes]], bool]
 ) -> int:
-    """Run a program, and give the lines of the log that it writes to `take`, until that says stop.
-
-    Returns:
-        Its exit code, -11 where signal 11 killed it; 0 where it was stopped.
-    """
+    """Run a program, pass its log to `take` until that returns true; return its exit code, or 0."""
     open(log, "wb").close()
     with open(log, "rb") as stream:
         process = subprocess.Popen(list(argv), env=dict(environ), stdin=subprocess.DEVNULL)
@@ -334,7 +330,7 @@ def follow_log(
 
 
 def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
-    """Run the units that are still there, in one PHPUnit."""
+    """Run the units that still exist, in one process of PHPUnit."""
     options = parse_options(words)
     root = read_configuration(find_configuration(options))
     files = {os.path.realpath(unit): unit for unit in leg.units if os.path.isfile(unit)}
@@ -351,7 +347,7 @@ def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
     def take(lines: Sequence[bytes]) -> bool:
         found = [one for line in lines for one in stream.read(line)]
         ends = [at for at, one in enumerate(found, 1) if one.get("kind") == "closed"]
-        # Where all have run, PHPUnit need only write its reports.
+        # If all units have run, PHPUnit only has to write its reports.
         stops = bool(ends) and not stream.is_complete and leg.must_stop()
         leg.append(found[: ends[-1]] if stops else found)
         return stops
@@ -364,7 +360,7 @@ def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
     argv = [*program, *words_kept, f"--configuration={configuration}", f"--log-teamcity={log}"]
     code = follow_log(argv, leg.environ, log, take)
     if not stream.has_begun and code not in SET_UP_FAILED:
-        leg.append([{"type": "event", "kind": "collection_start"}])  # where it has ended
+        leg.append([{"type": "event", "kind": "collection_start"}])  # PHPUnit ended there
     if stream.is_complete and not leg.must_stop():
         selects = filters(words)
         for unit in (one for one in files.values() if one not in stream.begun):
@@ -375,12 +371,12 @@ def run_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
 
 
 def unselected(unit: str) -> list[Line]:
-    """A unit none of whose tests the options select."""
+    """Return the lines for a unit in which the options select no test."""
     return [{"type": "start", "unit": unit}, skipped(unit), launcher.closed(unit)]
 
 
 def list_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
-    """Write down the files of all test classes that PHPUnit would run."""
+    """List the files of all test classes that PHPUnit would run."""
     root = read_configuration(find_configuration(parse_options(words)))
     errors = [
         {"error": f"<{element.tag} {name}=...> of the configuration is not supported"}
@@ -406,7 +402,7 @@ def list_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
             classes = json.load(stream)
         with open(os.path.join(folder, "tests.xml"), encoding="utf-8", errors="replace") as stream:
             listed = stream.read()
-    if listed:  # else what it printed says why
+    if listed:  # otherwise PHPUnit's output has the reason
         files = listed_files(listed, classes)
         errors += [{"error": name, "message": "its file is unknown"} for name in files.pop("", ())]
         here = os.path.realpath(os.getcwd())
@@ -416,7 +412,7 @@ def list_tests(program: Sequence[str], words: Sequence[str], leg: Leg) -> int:
 
 
 def listed_files(listed: str, classes: Mapping[str, str]) -> "dict[str, list[str]]":
-    """The classes of a list of tests, by file; "" where it is unknown."""
+    """Return the classes of a list of tests, by file; "" if the file is unknown."""
     found: "dict[str, list[str]]" = {}
     for text in LISTED.findall(listed):
         said = {name: html.unescape(value) for name, value in ATTRIBUTE.findall(text)}
@@ -427,7 +423,7 @@ def listed_files(listed: str, classes: Mapping[str, str]) -> "dict[str, list[str
 
 
 def main(count: str, *words: str) -> None:
-    """Do what the leg asked for; exits."""
+    """Run or list tests, as the leg requested, and exit."""
     size = int(count)
     launcher.launch(
         words,

@@ -1,9 +1,9 @@
-"""What ciguard writes down about each test, from inside the tested pytest process.
+"""Pytest plugin that records each test from inside the tested process.
 
-Loaded by `-p ciguard_pytest`, with what it needs of this folder beside it. Imports the standard
-library and pytest alone, because the tested project owns its environment (Python 3.8+, pytest 7+).
-Everything is asked for by environment variables, which xdist workers inherit; without them the
-plugin does nothing.
+`-p ciguard_pytest` loads it, with the other modules of this folder that it needs. It imports only
+the standard library and pytest, because the tested project owns its environment (Python 3.8+,
+pytest 7+). Environment variables, which xdist workers inherit, control it; without them the plugin
+does nothing.
 
     CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order, in one session
@@ -18,13 +18,12 @@ plugin does nothing.
     CIGUARD_ORIGIN_S      the leg's start on the clock that CIGUARD_ORIGIN_CLOCK names; where ours
                           is another one, CIGUARD_ORIGIN_AT by the time of day
 
-`wall_s` and `cpu_s` run from before set-up to after teardown without the set-up of fixtures wider
-than a function, which is `setup_s`; reruns and the teardown of a wider
-fixture, at its last test, are in them. `peak_delta_bytes` is the high-water mark (VmHWM) minus the
-resident memory at the start, over the whole test: a wider fixture that is set up meanwhile is in
-it, because the process did need that memory then; child processes are not. `retained_bytes` is
-resident after minus before; freed heap is given back (malloc_trim) where a later peak could hide
-in it.
+`wall_s` and `cpu_s` include set-up, teardown, reruns, and the teardown of a wider fixture at its
+last test. The set-up of fixtures wider than a function is `setup_s` instead. `peak_delta_bytes` is
+the high-water mark (VmHWM) minus the resident memory at the start of the test. It includes wider
+fixtures that are set up in the test, as the process needs their memory; it excludes child
+processes. `retained_bytes` is resident memory after minus before. Freed heap is returned
+(malloc_trim) if it could hide a later peak.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from typing import TYPE_CHECKING, Any, Generator, Mapping
 
 import pytest
 
-if TYPE_CHECKING:  # the same file by the name that a checker finds it under
+if TYPE_CHECKING:  # the same file, by the name that a type checker knows
     from pathlib import Path
 
     from ciguard.run.plugins.ciguard_listing import described
@@ -62,27 +61,27 @@ else:
 
 Wrapper = Generator[None, Any, None]
 
-FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
-WAIT_S = 0.02  # between two looks for the units, and for the stop file: many tests are shorter
+FAILURES_BYTES = 1 << 20  # of each process, also of each xdist worker
+WAIT_S = 0.02  # interval of checks for the units and the stop file; many tests are shorter
 STOP_REQUESTED = "ciguard: asked to stop after this test"
 MAX_THREADS = 20  # named at the end of a session
 COLLECTING = ("--collect-only", "--collectonly", "--co")
 NOT_EXECUTING = {  # spellings, by pytest's name of the option
     "collectonly": COLLECTING,
     "setuponly": ("--setup-only", "--setuponly", "--setup-plan", "--setupplan"),
-    "trace": ("--trace",),  # gives each test to a debugger, which ends it without a terminal
+    "trace": ("--trace",),  # starts a debugger, which ends each test if there is no terminal
     "showfixtures": ("--fixtures", "--funcargs"),
     "show_fixtures_per_test": ("--fixtures-per-test",),
 }
-RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
+RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: another report follows
 
 
 class _Assignment:
-    """What the supervisor asked of this process, by environment variables."""
+    """The supervisor's request to this process, by environment variables."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         def path(name: str) -> str:
-            # Absolute now: a test may change the working folder for good.
+            # A test may change the working folder, so paths are made absolute now.
             return os.path.abspath(environ[name]) if environ.get(name) else ""
 
         self.record_file, self.units_file = path("CIGUARD_RECORD_FILE"), path("CIGUARD_UNITS_FILE")
@@ -99,7 +98,7 @@ class _Assignment:
         self.tries_before: dict[str, int] = dict(_read(path("CIGUARD_TRIES_FILE")) or {})
 
     def units(self) -> list[str] | None:
-        """The node ids asked for, each once; None where nothing was asked for."""
+        """Return the requested node ids, each once; None if no ids are requested."""
         while self.listing_file and not os.path.exists(self.units_file):
             removed = not os.path.exists(os.path.dirname(self.units_file))
             if removed or os.path.exists(self.stop_file):
@@ -110,7 +109,7 @@ class _Assignment:
 
 
 def _read(path: str) -> Any:
-    """What the leg wrote for us; None where it was nothing."""
+    """Return the JSON that the leg wrote; None without a path."""
     if not path:
         return None
     try:
@@ -121,7 +120,11 @@ def _read(path: str) -> Any:
 
 
 def _origin_s(environ: Mapping[str, str]) -> float:
-    """The leg's start on our clock; ValueError where a variable is malformed."""
+    """Return the leg's start on our clock.
+
+    Raises:
+        ValueError: a variable is malformed.
+    """
     leg, ours = environ.get("CIGUARD_ORIGIN_CLOCK"), time.get_clock_info("monotonic")
     if leg and leg != ours.implementation:
         return time.monotonic() - (time.time() - float(environ.get("CIGUARD_ORIGIN_AT", "")))
@@ -129,13 +132,13 @@ def _origin_s(environ: Mapping[str, str]) -> float:
 
 
 def _members(**fields: Any) -> str:
-    """Return the members of a JSON object; what is None was not measured, and is left out."""
+    """Return the members of a JSON object; None means not measured and is omitted."""
     members: str = REAL.encode({name: one for name, one in fields.items() if one is not None})
     return members[1:-1]
 
 
 class _RecordFile(ReopeningFile):
-    """Lines appended so that a killed process loses none, and a full disk breaks no test."""
+    """A file of lines: a killed process loses no line, and a full disk breaks no test."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -143,14 +146,14 @@ class _RecordFile(ReopeningFile):
         self.dropped = 0
 
     def append(self, line: str) -> None:
-        """Write one line whole, or drop and count it."""
+        """Write one whole line, or drop and count it."""
         content = f"{line}\n".encode("ascii")
         try:
             descriptor = self.descriptor()
             written = REAL.write(descriptor, content)
             if written != len(content):
                 self.dropped += 1
-                # Half a line would swallow the next one.
+                # Half a line would make the next line unreadable.
                 REAL.truncate(descriptor, REAL.fstat(descriptor).st_size - written)
         except OSError:
             self.dropped += 1
@@ -164,14 +167,14 @@ class _RecordFile(ReopeningFile):
 
 
 class _FixtureTimer:
-    """Time spent setting up fixtures wider than a function."""
+    """Time of the set-up of fixtures wider than a function."""
 
     def __init__(self) -> None:
         self._depth = 0
         self.wall_s, self.cpu_s = 0.0, 0.0
 
     def measure(self) -> Wrapper:
-        """Around one set-up; those inside of it are part of it, so that no second counts twice."""
+        """Measure one set-up; nested set-ups are part of it, so that no time counts twice."""
         self._depth += 1
         wall_s, cpu_s = REAL.monotonic(), REAL.process_time()
         yield
@@ -182,35 +185,35 @@ class _FixtureTimer:
 
 
 class _Threads:
-    """Threads that a test began, by their number in the system: no other ever gets it."""
+    """Threads that tests began, by their system-wide number, which is never reused."""
 
     def __init__(self) -> None:
         self._began: dict[int | None, str | None] = {}
 
     def end_test(self, unit: str | None) -> None:
-        """Note what lives now, and did not before."""
+        """Attribute the threads that are new since the last call to this test."""
         before = self._began
-        if not before and REAL.count_threads() == 0:  # besides the main one; active_count is slow
+        if not before and REAL.count_threads() == 0:  # without the main one; active_count is slow
             return
         alive = threading.enumerate()
         self._began = {one.native_id: before.get(one.native_id, unit) for one in alive}
 
     def left(self) -> list[tuple[str, str | None]]:
-        """Name, and test, of those that the interpreter waits for."""
+        """Return name and test of the threads for which the interpreter waits at exit."""
         main = threading.main_thread()
         left = [one for one in threading.enumerate() if not (one.daemon or one is main)]
         return [(one.name, self._began.get(one.native_id)) for one in left]
 
 
 class _Failures:
-    """What pytest shows of failures at the end of its session, at once: it may not come to that."""
+    """Failures as pytest shows them, written at once, because a session may be killed."""
 
     def __init__(self, path: str) -> None:
         self._file = ReopeningFile(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._remaining_bytes = FAILURES_BYTES
 
     def append(self, report: pytest.TestReport) -> None:
-        """Write the traceback and what was captured, as far as there is room."""
+        """Write the traceback and the captured output, as far as there is room."""
         parts = [f"{report.nodeid} ({report.when})", report.longreprtext]
         parts += [f"{title}\n{text}" for title, text in report.sections]
         content = ("\n".join(parts) + "\n\n").encode("utf-8", "replace")[: self._remaining_bytes]
@@ -219,14 +222,14 @@ class _Failures:
 
 
 class _Reports:
-    """What pytest and its plugins reported of one test so far."""
+    """The reports of pytest and its plugins on one test so far."""
 
     def __init__(self, reruns: int = 0, first: str | None = None) -> None:
         self.reruns = reruns
-        self._first = first  # why it went wrong the first time
+        self._first = first  # reason of the first failure
         self.ending = "completed"
         self._phases: dict[str, str] = {}
-        self._reasons: dict[str, str] = {}  # of the first report that failed, and that skipped
+        self._reasons: dict[str, str] = {}  # by outcome, of its first report
 
     def add(self, report: pytest.TestReport, root: str) -> None:
         # A subtest reports in the phase "call" before its test does, which may well pass.
@@ -236,7 +239,7 @@ class _Reports:
             self._reasons[report.outcome] = crash_line(report, root)
 
     def verdict(self) -> tuple[str, str | None]:
-        """The outcome and, where it did not pass, the first failure or else the skip's reason."""
+        """Return the outcome and, if not passed, the first failure or the reason of the skip."""
         phases, failure = self._phases, self._reasons.get("failed")
         if not phases:
             return "errored", "no report: another plugin took this test and said nothing"
@@ -252,23 +255,23 @@ class _Reports:
         return outcome, self._reasons.get(outcome, self._first)
 
     def next_execution(self, report: pytest.TestReport, root: str) -> _Reports:
-        """Those of the next execution, after the report of one that is not the last word."""
+        """Return the reports of the next execution, after a report of a test to be repeated."""
         return _Reports(self.reruns + 1, self._first or crash_line(report, root))
 
 
 def _is_timeout(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Whether pytest-timeout's alarm raised it: told by where it was raised, not by its words."""
+    """Return whether pytest-timeout's alarm raised the error, by its place and not by its text."""
     places = {(entry.frame.f_globals.get("__name__"), entry.name) for entry in excinfo.traceback}
     return ("pytest_timeout", "timeout_sigalrm") in places
 
 
 def _warnings_may_be_errors(items: list[pytest.Item]) -> bool:
-    """Whether any filter says so, of the ini file, the command line, the interpreter or a test.
+    """Return whether a filter of the ini file, command line, interpreter or a test makes errors.
 
-    To be asked while pytest collects, when its own filters hold. Then what a destructor complains
-    of (a socket that was left in a cycle) fails the test that happens to run when it is collected.
+    Call this during collection, when pytest's own filters are active. With such a filter, a warning
+    of a destructor (a socket in a reference cycle) fails the test during which it is collected.
     """
-    # Free-threaded interpreters keep those of `catch_warnings` elsewhere.
+    # Free-threaded interpreters store the filters of `catch_warnings` elsewhere.
     filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()
     if any(one[0] == "error" for one in filters):
         return True
@@ -278,7 +281,7 @@ def _warnings_may_be_errors(items: list[pytest.Item]) -> bool:
 
 
 class _Recorder:
-    """The plugin of a process that runs tests (and of a xdist controller, which runs none)."""
+    """The plugin of a process that runs tests, and of an xdist controller, which runs none."""
 
     def __init__(self, leg: _Assignment, config: pytest.Config) -> None:
         self._leg, self._config, self._root = leg, config, str(config.rootpath)
@@ -288,7 +291,7 @@ class _Recorder:
         worker: Mapping[str, Any] = getattr(config, "workerinput", {})
         name = str(worker.get("workerid", ""))
         self._concurrent = int(worker.get("workercount", 1))
-        # Every xdist worker collects the same: the first one says it, and not the controller.
+        # Every xdist worker collects the same tests: the first worker records them.
         self._is_recording = (
             name == "gw0" if worker else getattr(config.option, "dist", "no") == "no"
         )
@@ -301,10 +304,10 @@ class _Recorder:
         self._setups: _FixtureTimer | None = None  # of the test that runs now
         self._reports: _Reports | None = None  # of the test that runs now
         self._collected: dict[int, str] = {}
-        # Of the units, so that a leg does not import a suite; None while these are not known.
+        # Files of the units, so that only these are imported; None until the units are known.
         units = None if leg.listing_file else leg.units()
         self._files = None if units is None else {unit.partition("::")[0] for unit in units}
-        self._imports = False  # a file was begun to be collected
+        self._imports = False  # the collection of a file has begun
         self._threads = _Threads()
         self._looked_s = 0.0  # for the stop file
         self._head = _members(suite=leg.suite, variant=leg.variant, process=leg.process)
@@ -322,11 +325,11 @@ class _Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        # Not called in a xdist controller, whose memory is not measured.
+        # pytest does not call this in an xdist controller, whose memory is not measured.
         collects = not _warnings_may_be_errors(session.items)
         for detail in self._memory.prepare(collects=collects):
             self._event("unavailable", detail)
-        self._threads.end_test(None)  # those of imports
+        self._threads.end_test(None)  # threads of imports
         if self._is_recording:
             self._event("execution", "", reason="executed")
             seed = self._config.getoption("randomly_seed", None)
@@ -334,16 +337,16 @@ class _Recorder:
                 self._event("seed", f"--randomly-seed={seed}")
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """True leaves a file out; None leaves the decision to other plugins."""
+        """Return True to ignore a file, or None to leave the decision to other plugins."""
         if self._files is None or collection_path.name == "__init__.py":
-            return None  # a package's own file is a collector of others
+            return None  # the file of a package collects other files
         path = os.path.relpath(str(collection_path), self._root).replace(os.sep, "/")
         if path in self._files or path.startswith("../") or collection_path.is_dir():
             return None
         return True
 
     def pytest_collectstart(self, collector: Any) -> None:
-        # What ends the process from here on, in whatever way, is no fault of how it was started.
+        # From here on, the end of the process is no fault of its start.
         if self._is_recording and not self._imports and isinstance(collector, pytest.File):
             self._imports = True
             self._event("collection_start", collector.nodeid)
@@ -355,17 +358,17 @@ class _Recorder:
                 "collection_error", truncated(report.longreprtext, LAST), unit=report.nodeid
             )
 
-    # A wrapper, and the first of them, so that what follows the yield is the last word: pytest
-    # itself reorders for fixtures of wider scope, --ff, random-order and others move or drop
-    # items, and the plan's order (leakers last) is what the memory was predicted for.
+    # This is the outermost wrapper, so that its order is final: pytest reorders items for wider
+    # fixtures, and --ff, random-order and others move or drop items. But memory was predicted for
+    # the plan's order (leakers last).
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Wrapper:
         if self._imports:
             self._event("collection_end", str(len(items)))
-        # Before the others: xdist's --dist loadgroup appends "@group" to the ids.
+        # Ids are read first, because xdist's --dist loadgroup appends "@group" to them later.
         self._collected = {id(item): item.nodeid for item in items}
         yield
-        # Any worker of xdist: the first one may die before it comes to this.
+        # Any xdist worker may write the listing, because the first one may die before.
         if self._leg.listing_file and not os.path.exists(self._leg.listing_file):
             self._write_listing(items)
         wanted = self._leg.units()
@@ -387,7 +390,7 @@ class _Recorder:
                 self._event("not_collected", detail, unit=unit)
 
     def _write_listing(self, items: list[pytest.Item]) -> None:
-        """Write what exists, whole at once: the leg waits for it."""
+        """Write the existing tests, in one step, because the leg waits for the file."""
         lines = [described(item, self._unit(item), self._top) for item in items]
         lines.append({"done": True, "rootdir": self._top})
         path = self._leg.listing_file
@@ -424,9 +427,9 @@ class _Recorder:
         cpu_s = REAL.process_time() - start_cpu_s - setups.cpu_s
         reports, self._reports, self._setups = self._reports, None, None
         if REAL.getpid() != self._pid:
-            return  # a child that goes on as its parent would reset its parent's mark
+            return  # a forked child that continues would reset the peak of its parent
         if ended.excinfo is not None:
-            # Interrupted (Ctrl-C, pytest.exit): the test did not end, so there is no result.
+            # The test was interrupted (Ctrl-C, pytest.exit), so it has no result.
             self._event("interrupted", truncated(repr(ended.excinfo[1])), unit=unit)
             return
         outcome, message = reports.verdict()
@@ -450,7 +453,7 @@ class _Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        # After the test: its teardown then ends the wider fixtures as well (pytest 8).
+        # The stop comes after the test, so that its teardown ends wider fixtures, too (pytest 8).
         self._is_called = True
         self._stop_if_requested(item.session)
 
@@ -463,7 +466,7 @@ class _Recorder:
             session.shouldstop = session.shouldstop or STOP_REQUESTED
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # None in a xdist controller, which hears of tests that run elsewhere.
+        # An xdist controller gets reports of tests that run elsewhere, and has no `_reports`.
         if self._reports is None:
             return
         if report.outcome in RERUN_REPORTS:
@@ -482,7 +485,7 @@ class _Recorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        # In a xdist controller. Told to stop, a worker is interrupted: that has no victim.
+        # This runs in an xdist controller. A worker that has to stop is interrupted, not dead.
         stop_requested = bool(self._leg.stop_file) and os.path.exists(self._leg.stop_file)
         if not error or error == "keyboard-interrupt" or stop_requested:
             return
@@ -522,7 +525,7 @@ class _Recorder:
         stopped = session.shouldfail or session.shouldstop  # by -x, --maxfail, another plugin
         if stopped and stopped != STOP_REQUESTED and self._is_recording:
             self._event("session_stopped", truncated(str(stopped)))
-        # xdist ends its workers, whatever their threads do.
+        # xdist ends its workers without waiting for their threads.
         threads = [] if hasattr(self._config, "workerinput") else self._threads.left()
         for name, unit in threads[:MAX_THREADS]:
             self._event("thread_left", name, unit=unit)
@@ -531,7 +534,7 @@ class _Recorder:
 
 
 def _enable_ctrl_break() -> None:
-    """Make Ctrl-Break what Ctrl-C is: on Windows a leg can send no other, and it ends Python."""
+    """Handle Ctrl-Break as Ctrl-C: on Windows a leg can send only Ctrl-Break, which ends Python."""
     number = getattr(signal, "SIGBREAK", None)
     if number is not None and signal.getsignal(number) == signal.SIG_DFL:
         with contextlib.suppress(ValueError):  # not the main thread
@@ -539,27 +542,27 @@ def _enable_ctrl_break() -> None:
 
 
 def _answer_with_stacks(path: str) -> None:
-    """Write the stacks of all threads to a file when the leg asks for them, as a test hangs.
+    """Let the leg request the stacks of all threads by a signal, when a test hangs.
 
-    faulthandler's handler is C: it answers in an endless C call too, and asks nothing of the tests.
-    The file's name tells the leg which processes of a tree can be asked; the signal would end any
-    other.
+    faulthandler's handler is written in C: it also answers during an endless C call, and needs no
+    help of the tests. The file's name shows the leg which processes of a tree can answer; the
+    signal would kill any other process.
     """
     last, register = getattr(signal, "SIGRTMAX", None), getattr(faulthandler, "register", None)
     if not path or last is None or register is None:
         return
-    # Without a file the leg does not ask: a full disk is no reason to stop a session.
+    # Without a file the leg sends no signal; a full disk must not stop a session.
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | REAL.flags
         ready = f"{path}-{os.getpid()}"
         descriptor = REAL.dup_high(os.open(f"{ready}.tmp", flags, 0o644))
         register(int(last) - 7, file=descriptor, all_threads=True)
         REAL.written_to_by_a_signal = descriptor
-        os.rename(f"{ready}.tmp", ready)  # now it can be asked
+        os.rename(f"{ready}.tmp", ready)  # from now on the leg may send the signal
 
 
 def _refuse_second_session(leg: _Assignment) -> None:
-    """Raise UsageError where another session runs or ran this batch, and tell the leg."""
+    """Raise UsageError, and record it, if another session runs or ran the same units."""
     if not leg.units_file:
         return
     try:
@@ -571,11 +574,11 @@ def _refuse_second_session(leg: _Assignment) -> None:
         _RecordFile(leg.record_file).append(REAL.encode(event))
         raise pytest.UsageError(f"ciguard: {what}: {fix}") from None
     except OSError:
-        pass  # a full disk: the record loses more than this
+        pass  # a full disk loses more than this check
 
 
 def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
-    """Raise UsageError where pytest executes no test and may yet end with 0, and tell the leg."""
+    """Raise UsageError, and record it, if pytest executes no test but may end with 0."""
     ini = config.inipath.name if config.inipath else ""
     words = [(f"{ini}: ", word) for word in config.getini("addopts")]
     words += [("PYTEST_ADDOPTS: ", one) for one in os.environ.get("PYTEST_ADDOPTS", "").split()]
@@ -583,7 +586,7 @@ def _refuse_not_executing(config: pytest.Config, leg: _Assignment) -> None:
     for option in (one for one in NOT_EXECUTING if config.getoption(one, False)):
         spellings = NOT_EXECUTING[option]
         written = (place + word for place, word in words if word in spellings)
-        setting = next(written, spellings[0])  # code of the project can set it too
+        setting = next(written, spellings[0])  # code of the project can set the option, too
         event = {"type": "event", "kind": "execution", "reason": "not_executed"}
         _RecordFile(leg.record_file).append(REAL.encode({**event, "detail": setting}))
         what = f"with {setting} pytest executes no test"
@@ -608,10 +611,10 @@ def pytest_configure(config: pytest.Config) -> None:
     _answer_with_stacks(
         "" if config.option.collectonly else os.environ.get("CIGUARD_STACKS_FILE", "")
     )
-    # A script may list its tests first; by any other setting no session of it runs any.
+    # A script may list its tests first. With any other setting, no session of it may run no test.
     lists = set(COLLECTING).intersection(map(str, config.invocation_params.args))
     if leg.record_file and not lists:
-        # A pytest that a test starts inherits our variables: its tests are none of the plan's.
+        # A pytest that a test starts inherits our variables, but its tests are not planned.
         owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
         if owner == str(os.getpid()) or hasattr(config, "workerinput"):
             _refuse_not_executing(config, leg)

@@ -1,9 +1,8 @@
-"""What a xdist worker leaves that died: the result of what it was at, written by the controller.
+"""Result of a xdist worker that died, written by the controller for the worker's running unit.
 
-xdist goes on with another worker. Without a line at that moment the unit would count as running
-until the whole process ends, be over its limit meanwhile, and be said to have died of that end.
-
-Lies beside `ciguard_pytest.py` in a folder of the leg's own. Standard library only, Python 3.8+.
+xdist continues with another worker. Without a line at the death, the unit would count as running
+until the whole process ends, exceed its limit, and count as a victim of that end. This file lies
+beside `ciguard_pytest.py` in a private folder of the leg. Standard library only, Python 3.8+.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ import json
 import os
 from typing import Any, Mapping
 
-FATAL = b"Fatal Python error"  # faulthandler's dump says where
-LOG_BYTES = 65536  # of the process's output, where a dump is looked for
-# Where a worker dies, xdist 3.8 gives its whole scope to the next one, with the test that killed it
-# and what was done already, and may wait for ever for a worker that has nothing to do (its issues
-# 1323, 1327, 1378).
+FATAL = b"Fatal Python error"  # first words of a dump by faulthandler
+LOG_BYTES = 65536  # at the end of the process's output, where a dump is searched
+# If a worker dies, xdist 3.8 gives its whole scope to the next one, with tests that have run and
+# the test that killed it. It may also wait forever for an idle worker (issues 1323, 1327, 1378).
 LOSING = ("loadscope", "loadfile", "loadgroup")
 STOPPED = "ciguard: a worker died; tests that have not begun run in a new process"
 
@@ -26,8 +24,9 @@ class Workers:
     """The workers of one controller.
 
     Args:
-        log_file: where the process prints.
-        oom_file: its line "oom_kill N" counts what the kernel has killed for memory; "" for none.
+        log_file: file of the process's output.
+        oom_file: its line "oom_kill N" counts processes that the kernel killed for memory; "" for
+            none.
     """
 
     def __init__(self, log_file: str, oom_file: str) -> None:
@@ -37,10 +36,10 @@ class Workers:
     def result_of_dead_worker(
         self, name: str, error: str, record_file: str, now_s: float
     ) -> dict[str, Any]:
-        """What to write after the last line of a dead worker; nothing if it was at no unit.
+        """Return the line to write for a dead worker; {} if it ran no unit.
 
         Raises:
-            OSError: it died before its first line.
+            OSError: the worker died before its first line.
         """
         start = last_start(record_file)
         if start is None:
@@ -58,7 +57,7 @@ class Workers:
         }
 
     def _dump(self) -> str:
-        """What the interpreter printed of a crash since the last one; "" for nothing."""
+        """Return the interpreter's last dump of a crash since the previous call; "" for none."""
         with contextlib.suppress(OSError), open(self._log_file, "rb") as stream:
             stream.seek(max(self._log_read, os.fstat(stream.fileno()).st_size - LOG_BYTES))
             content = stream.read()
@@ -70,9 +69,10 @@ class Workers:
 
 
 def end_session(config: Any) -> None:
-    """Behind the death of a worker: nothing is begun that no worker has yet, where xdist loses it.
+    """End the session after the death of a worker, if xdist would lose or repeat tests.
 
-    To be called before the controller gives the dead worker's share to others.
+    No test that waits in the controller begins any more. Call this before the controller gives the
+    dead worker's share to others.
     """
     session = config.pluginmanager.get_plugin("dsession")
     if config.getoption("dist", "no") in LOSING and hasattr(session, "triggershutdown"):
@@ -81,12 +81,16 @@ def end_session(config: Any) -> None:
 
 
 def limited_workers(wanted: int, most: int | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The event for workers that fit into memory, of those wanted and of --maxprocesses (`most`).
+    """Return the event for the workers that fit into memory, among those wanted.
 
-    Nothing where the number is left to the user or to xdist.
+    {} if the user or xdist decides the number.
+
+    Args:
+        wanted: number that xdist would start.
+        most: --maxprocesses.
     """
     limit = environ.get("CIGUARD_WORKERS")
-    # A pytest that a test starts inherits our variables. The last one: the user's own number.
+    # A pytest that a test starts inherits our variables. The last variable is the user's number.
     inherited = "CIGUARD_TAKEN_BY" in environ or not environ.get("CIGUARD_RECORD_FILE")
     if limit is None or inherited or environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return {}
@@ -98,7 +102,7 @@ def limited_workers(wanted: int, most: int | None, environ: Mapping[str, str]) -
 
 
 def last_start(record_file: str) -> Mapping[str, Any] | None:
-    """The start line that has no result after it; a last line that is cut gets its end.
+    """Return the start line without a result after it; end a last line that was cut.
 
     Raises:
         OSError: there is no such file.

@@ -1,4 +1,4 @@
-"""Decisions that the rules of a leg can make."""
+"""The decisions that the rules of a leg (rules.py) can make: one class for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ciguard.model import SLOTS, Ending
 
 NO_TIME_S: Final = float("inf")
 
-# Reasons of decisions; `run/output/view.py` has the words, and names the numbers of each.
+# Reasons of decisions; `run/output/view.py` has their words and the names of their numbers.
 ReasonKind = Literal[
     # A process starts.
     "listing",
@@ -54,7 +54,7 @@ ReasonKind = Literal[
 
 @dataclass(frozen=True, **SLOTS)
 class Reason:
-    """Reason with its numbers; names end in `_bytes` (sizes), `_s` (times) or `units` (counts)."""
+    """Reason of a decision; the name of a number ends in its unit: `_bytes`, `_s`, or `units`."""
 
     kind: ReasonKind
     facts: Mapping[str, float] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Reason:
 
 @dataclass(frozen=True, **SLOTS)
 class Start:
-    """Start of a process for these units, given as positions in the shard."""
+    """Start of a process for these units, which are positions in the shard."""
 
     process: int
     units: tuple[int, ...]
@@ -77,17 +77,17 @@ class Start:
 
 @dataclass(frozen=True, **SLOTS)
 class Assign:
-    """Units for the process that has listed and waits, as if it were started for them."""
+    """Units for the waiting process, which has listed, as if it were started for them."""
 
     start: Start
 
 
 @dataclass(frozen=True, **SLOTS)
 class Stop:
-    """End of a process by the leg: politely at first, at once for `memory_guard`.
+    """End of a process by the leg: first by a polite signal, at once for `memory_guard`.
 
-    `unit` is to blame, and the other open units run again; None: all open units may be to blame.
-    `checkpoint`: only a step of the leg is over.
+    `unit`: the unit to blame; other open units run again. None: all open units may be to blame.
+    `checkpoint`: only this step of the leg is over.
     """
 
     process: int
@@ -107,19 +107,19 @@ class Recycle:
 
 @dataclass(frozen=True, **SLOTS)
 class Warn:
-    """Warning in the record and the log (`guard_rail = "observe"`: would have killed)."""
+    """Warning in the record and the log; `guard_rail = "observe"` warns where others would kill."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, **SLOTS)
 class Claim:
-    """Request for a block of units: tests that any of several legs may run.
+    """Request for a block: a group of units that any of several legs may run.
 
     Attributes:
         ready_s: predicted time until the leg can begin the block, >= 0.
-        done_s: predicted time of the units that are over, divided by the leg's processes.
-        left_s: time until the leg's deadline; infinite without one.
+        done_s: predicted time of the finished units, divided by the leg's processes.
+        left_s: time until the leg's deadline; infinite without a deadline.
     """
 
     reason: Reason
@@ -130,16 +130,16 @@ class Claim:
 
 @dataclass(frozen=True, **SLOTS)
 class Wait:
-    """No decision before a further line is observed, or before this moment."""
+    """No decision until a further line is observed, or until this moment."""
 
     until_s: float | None = None
 
 
 @dataclass(frozen=True, **SLOTS)
 class Finish:
-    """End of the leg; units without a result stay without one.
+    """End of the leg; units without a result stay without a result.
 
-    `checkpoint`: only this step of the leg is over; the next step continues.
+    `checkpoint`: only this step of the leg is over; the next step continues the leg.
     """
 
     ending: Ending

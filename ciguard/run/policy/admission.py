@@ -1,6 +1,6 @@
-"""Choice of the units for the next process, by memory and time. Pure.
+"""Selection of the units for the next process, by memory and time. Pure.
 
-The predicted peak of a process has to fit into the memory budget minus the peaks of the running
+The predicted peak of a process must fit into the memory budget minus the peaks of the running
 processes. A unit that needs over half of the budget runs alone.
 """
 
@@ -14,12 +14,12 @@ from ciguard.run.policy.bisect import bisect
 from ciguard.run.policy.recycling import process_limit_bytes
 from ciguard.run.policy.state import State, predicted_peak_bytes, unit_peaks_bytes
 
-# Processes in a row without a finished unit; a fourth one would finish none either.
+# After so many processes in a row without a finished unit, the leg starts no further process.
 MAX_FRUITLESS_PROCESSES: Final = 3
 
 
 def free_bytes(state: State) -> float:
-    """Return the budget minus the predicted peaks of running processes; infinite without one."""
+    """Return the budget minus the predicted peaks of running processes; infinite if unlimited."""
     if state.budget_bytes is None:
         return float("inf")
     taken = sum(running.start.predicted_peak_bytes for running in state.busy.values())
@@ -27,7 +27,7 @@ def free_bytes(state: State) -> float:
 
 
 def has_free_slot(state: State) -> bool:
-    """Return whether another process may start now, without regard to memory."""
+    """Return whether another process may start now, if memory is ignored."""
     return (
         len(state.busy) < state.processes
         and state.fruitless_processes < MAX_FRUITLESS_PROCESSES
@@ -36,7 +36,7 @@ def has_free_slot(state: State) -> bool:
 
 
 def admit_listing(state: State) -> Start | None:
-    """Start the process that lists the units and then waits for its share; one at a time."""
+    """Start the process that lists the units and then waits for its share."""
     if state.running or state.cannot_list or not has_free_slot(state):
         return None
     suite, variant = state.suite_key
@@ -50,13 +50,13 @@ def admit(state: State) -> Action | None:
     if state.idle is None:
         return start
     if start is None:
-        # It is given no units and ends: the pending units need the memory that it holds.
+        # The waiting process gets no units and ends: pending units need the memory that it holds.
         start = replace(state.running[state.idle].start, reason=Reason("first"))
     return Assign(replace(start, process=state.idle))
 
 
 def _admit_units(state: State) -> Start | None:
-    """Start a heavy unit or a share of the suite and variant of the first pending unit."""
+    """Start a heavy unit, or a share, of the suite and variant of the first pending unit."""
     units = state.units
     suite, variant = units[state.pending[0]].suite, units[state.pending[0]].variant
     group = [
@@ -88,9 +88,9 @@ def start_of(
 
 
 def _needs_over_half(state: State, unit: int) -> bool:
-    """Return whether a unit needs over half of the budget, and most of that for itself.
+    """Return whether a unit needs over half of the budget, mostly for itself.
 
-    If an idle process already takes as much, a process for the unit alone would not need less.
+    If an idle process of the suite already takes as much, a separate process would need no less.
     """
     need = state.need_bytes(unit)
     base = state.base_bytes[state.units[unit].suite]
@@ -98,7 +98,7 @@ def _needs_over_half(state: State, unit: int) -> bool:
 
 
 def _admit_heavy(state: State, heavy: Sequence[int]) -> Start | None:
-    """Start a unit over the limit of a process in its own process; over half of the budget, alone.
+    """Start a heavy unit in a separate process; alone, if it needs over half of the budget.
 
     If the estimate of a unit that runs alone is too low, no other process suffers.
     """
@@ -117,7 +117,7 @@ def _admit_heavy(state: State, heavy: Sequence[int]) -> Start | None:
 
 
 def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Start | None:
-    """Start a share of the light units, cut where the process would grow over its limit."""
+    """Start a share of the light units, cut where the process would exceed its memory limit."""
     light = [unit for unit in group if unit not in heavy] if heavy else list(group)
     if not light:
         return None
@@ -141,7 +141,7 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Start |
 
 
 def _suspects_share(state: State, suspects: Sequence[int]) -> Sequence[int]:
-    """Return half of the suspects of a death, or of their files.
+    """Return half of the units that may have killed a process, or of their files.
 
     After each fruitless process the half is taken from the other end: culprits often lie together,
     and three fruitless processes in a row end the leg.
@@ -154,7 +154,7 @@ def _suspects_share(state: State, suspects: Sequence[int]) -> Sequence[int]:
 def _share(state: State, light: Sequence[int]) -> Sequence[int]:
     """Return a share for one of the free slots; after many crashing files, the units of one file.
 
-    If most of the remaining files end their process, one file a process is cheaper than bisection.
+    If most of the remaining files kill their process, one file a process is cheaper than bisection.
     """
     file = state.file_of(light[0])
     if state.crashing_files >= MAX_FRUITLESS_PROCESSES and file:
@@ -169,7 +169,7 @@ def _longest_first_share(state: State, units: Sequence[int], slots: int) -> list
     loads = [0.0] * slots
     shares: list[list[int]] = [[] for _ in range(slots)]
     for unit in sorted(units, key=lambda unit: (-state.units[unit].wall_s, unit)):
-        # Ties go to the share with fewer units: without history all times may be equal, or 0.
+        # Ties go to the share with fewer units, because without history all times may be 0.
         slot = min(range(slots), key=lambda slot: (loads[slot], len(shares[slot])))
         loads[slot] += state.units[unit].wall_s
         shares[slot].append(unit)

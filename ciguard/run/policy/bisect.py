@@ -1,7 +1,7 @@
-"""Bisection of a crash without a named culprit: the next processes get ever fewer units. Pure.
+"""Bisection of a crash without a known culprit: the next processes get ever fewer units. Pure.
 
-If the framework announces each unit, a process that died before its first unit died while it read a
-file: then files are bisected. If the framework does not, any unit may be the culprit.
+Some frameworks announce each unit. If their process dies before its first unit, it died while it
+read a file, and files are bisected. Otherwise any unit may be the culprit.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from typing import AbstractSet, Callable, Final, Sequence
 from ciguard.model import Ending
 from ciguard.run.policy.process_state import ProcessState
 
-FileOf = Callable[[int], str]  # file that is read before a unit is announced; "" if it may not be
+FileOf = Callable[[int], str]  # file that is read before a unit is announced; "" if unannounced
 
 SEARCHED: Final = frozenset({"crash", "out_of_memory", "memory_guard", "timeout"})
 
 
 def died_unattributed(running: ProcessState, ending: Ending) -> bool:
-    """Return whether a process died and one of several units, or their file, may be to blame."""
+    """Return whether a process died, and the culprit is one of several units or a file."""
     return ending in SEARCHED and not running.deaths and not running.refuses_exit
 
 
 def crashing_file(
     running: ProcessState, ending: Ending, suspects: AbstractSet[int], file_of: FileOf
 ) -> str:
-    """Return the file that ended a process at import; "" if two deaths do not show that.
+    """Return the file that killed a process at import; "" if two deaths do not prove a file.
 
-    The first death is of a process whose files include this one, the second of a process with this
-    file alone. One death may be chance: memory, or a kill from outside.
+    The first death is that of a process whose files include the file, the second that of a process
+    with this file alone. One death may be chance: memory, or a kill from outside.
 
     Args:
-        running: state of the process at its end. suspects: units of earlier such deaths.
+        running: state of the process at its end.
+        suspects: units of earlier such deaths.
     """
     units = running.start.units
     if (
@@ -44,13 +45,14 @@ def crashing_file(
 
 
 def bisect(suspects: Sequence[int], file_of: FileOf, *, second_half: bool) -> tuple[int, ...]:
-    """Return half of the suspects, whole files if there are several; at least one unit.
+    """Return half of the suspects, in whole files if there are several; at least one unit.
 
-    A culprit costs log2(files), or log2(units), processes. They are short if the program reports
-    while it runs: the units that are left then begin with the culprit.
+    The search for a culprit takes log2(files), or log2(units), processes. The processes are short
+    if the program reports while it runs, because the remaining units then begin with the culprit.
 
     Args:
-        suspects: in order, not empty. file_of: returns "" for all if units are bisected.
+        suspects: in order, not empty.
+        file_of: returns "" for all units if units are bisected.
         second_half: return the second half, not the first.
     """
     groups: dict[object, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Guard rail: which process to stop before the machine runs out of memory, and when. Pure."""
+"""Guard rail: the process to stop before the machine runs out of memory, and the moment. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 from ciguard.run.policy.actions import Action, Reason, Stop, Warn
 from ciguard.run.policy.state import MIB, State
 
-SAMPLES: Final = 2  # a single low sample may be a hiccup
+SAMPLES: Final = 2  # a single low sample may be chance
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom below which a warning is due
 CRITICAL_BYTES, CRITICAL_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
 # Largest thresholds, as shares of memory: a test that fits a small container must not be stopped.
 LOW_SHARE, CRITICAL_SHARE = 0.25, 0.125
-EXHAUSTED_SHARE: Final = 0.125  # of the critical threshold: below, headroom need not fall further
-HELPFUL_RATIO: Final = 0.05  # of the machine: to kill a process of this size always helps
+EXHAUSTED_SHARE: Final = 0.125  # of the critical threshold: steady headroom below is exhausted
+HELPFUL_RATIO: Final = 0.05  # of the machine's memory: the end of so large a process always helps
 
 
 def kill_helps(size_bytes: int, missing_bytes: float, memory_bytes: int) -> bool:
-    """Return whether the end of a process of that size frees the missing memory, or much of all."""
+    """Return whether the end of a process of this size frees enough, or a large part, of memory."""
     large = HELPFUL_RATIO * memory_bytes if memory_bytes else float("inf")
     return size_bytes >= min(missing_bytes, large)
 
@@ -35,9 +35,9 @@ def memory_thresholds(memory_bytes: int) -> tuple[float, float]:
 
 
 def guard_rail(state: State) -> Action | None:
-    """Warn after two samples in a row below a threshold; stop the largest process if that helps.
+    """Warn after two samples below a threshold; stop the largest process if its end helps.
 
-    A process is stopped only while the headroom falls, or once it is exhausted.
+    A process is stopped only while the headroom falls, or if the headroom is exhausted.
     """
     rail = state.policy.guard_rail
     if rail == "off" or not state.running or len(state.headrooms) < SAMPLES:
@@ -66,7 +66,7 @@ def guard_rail(state: State) -> Action | None:
 
 
 def awaiting_freed_memory(state: State, now_s: float) -> bool:
-    """Return whether a process was just killed for memory that is not free again yet."""
+    """Return whether a process was just killed for memory, and its memory is not free yet."""
     if state.policy.guard_rail == "off" or now_s >= state.memory_back_s:
         return False
     return (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Tally:
-    """All results of a leg by unit, as they arrive; `units` decides which of them count."""
+    """All results of a leg by unit, as they arrive; `units` selects those that count."""
 
     def __init__(self) -> None:
         self.results_by_unit: dict[UnitKey, list[Result]] = {}
@@ -36,14 +36,14 @@ class Tally:
             self._suspects.add(key)
 
     def hold(self, result: Result) -> None:
-        """Take in a result of an earlier leg for a unit that has to run again.
+        """Store a result of an earlier leg for a unit that has to run again.
 
         The result counts only together with a result of the new run.
         """
         self._pending.setdefault(result.unit_key, []).append(result)
 
     def count_bad(self) -> int:
-        """Count the units that are not good so far; some may get a retry."""
+        """Count the units that are not good so far; some of them may get a retry."""
         suspects = (resolve_attempts(self.results_by_unit[key]) for key in self._suspects)
         return sum(1 for unit in suspects if unit.status != "good")
 
@@ -59,12 +59,13 @@ class LegVerdict:
     Attributes:
         counts: number of final results by outcome.
         bad: final results that are not good.
-        missing: units without a result, or without one of their last attempt.
-        unexplained: processes with an exit code that none of their results explains.
+        missing: units without a result, or without a result of their last attempt.
+        unexplained: number of processes whose exit code no result explains.
         in_files: units whose results are in files that the leg does not read.
         checkpoint: the step is over, and the leg continues in another step.
         flaky: units that failed first and passed in their last try.
-        passed_after_oom: flaky units whose failures were all out of memory.
+        passed_after_oom: units that passed in their last try, after failures that were all out of
+            memory.
         settings: settings that kept planned tests from running (`unplanned_settings`).
     """
 
@@ -97,10 +98,11 @@ def judge_leg(
     """Judge a leg that has ended.
 
     Args:
-        ending: ending of the leg. dropped: lines that a full disk lost.
+        ending: ending of the leg.
+        dropped: number of lines that a full disk lost.
         unexplained, in_files, checkpoint, settings: see `LegVerdict`.
-        failed_files: processes whose exit code result files have to explain.
-        signalled: exit code for the signal that ended the leg, if there was one.
+        failed_files: number of processes whose exit code result files have to explain.
+        signalled: exit code for the signal that ended the leg; None without a signal.
     """
     units = tally.units()
     results = [result for unit in units.values() for result in unit.cases]

@@ -1,4 +1,7 @@
-"""The memory limit of a process: recycling before it is passed, and the workers that fit. Pure."""
+"""Memory limit of a process: its recycling before the limit, and the number of workers. Pure.
+
+Recycling ends a process after its current unit; a fresh process runs the remaining units.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 
 
 def process_limit_bytes(state: State) -> float:
-    """Return the size that each of the shard's processes may reach; infinite without a budget."""
+    """Return the size that each process of the shard may reach; infinite without a budget."""
     if state.budget_bytes is None:
         return float("inf")
     usable = state.budget_bytes - max(MARGIN_RATIO * state.budget_bytes, MARGIN_BYTES)
@@ -21,7 +24,7 @@ def process_limit_bytes(state: State) -> float:
 
 
 def recycle(state: State) -> Action | None:
-    """Recycle a process whose next unit would pass the limit, if the unit fits a fresh process."""
+    """Recycle a process whose next unit would exceed the limit, but fits a fresh process."""
     limit = process_limit_bytes(state)
     for process, running in sorted(state.running.items()):
         if running.stopping or running.recycled or running.resident_bytes is None:
@@ -37,15 +40,15 @@ def recycle(state: State) -> Action | None:
     return None
 
 
-MOST: Final = 1024  # workers; no tool starts as many
+MOST: Final = 1024  # workers; no tool starts more
 
 
 def count_fitting(limit_bytes: float, worker_bytes: int, peaks: Iterable[int | None]) -> int:
-    """Return how many workers fit when the largest tests run at once; 0 to `MOST`.
+    """Return how many workers fit if the largest tests run at once, from 0 to `MOST`.
 
     Args:
         worker_bytes: memory of a worker without a test; 0 if the tests share one process.
-        peaks: of the tests above that; None for the default.
+        peaks: peaks of the tests above `worker_bytes`; None for the default.
     """
     deltas = (UNKNOWN_DELTA_BYTES if peak is None else peak for peak in peaks)
     taken_bytes = 0
@@ -57,11 +60,7 @@ def count_fitting(limit_bytes: float, worker_bytes: int, peaks: Iterable[int | N
 
 
 def exceeds_side_by_side(state: State, suite: str, count: int) -> bool:
-    """Return whether the largest units of a suite do not fit into the limit of one process.
-
-    Args:
-        count: units that the process may run side by side; 1 for the parts of one unit.
-    """
+    """Return whether the `count` largest units of a suite together exceed a process's limit."""
     peaks = [unit.peak_delta_bytes for unit in state.units if unit.suite == suite]
     free_bytes = process_limit_bytes(state) - state.base_bytes[suite]
     is_measured = any(peak is not None for peak in peaks)
@@ -71,8 +70,9 @@ def exceeds_side_by_side(state: State, suite: str, count: int) -> bool:
 def fitting_workers(state: State, units: Sequence[int]) -> int | None:
     """Return how many workers of a process with these units fit into its limit, at least 1.
 
-    The process that directs the workers takes at most the base of one. What a test retains stays in
-    one of them, whatever their number. None without a memory budget or any measured unit.
+    The process that directs the workers takes at most the base of one worker. The memory that a
+    test retains stays in one worker, for any number of workers. None without a memory budget, or if
+    no unit was measured.
     """
     planned = [state.units[unit] for unit in units]
     peaks = [unit.peak_delta_bytes for unit in planned]

@@ -1,8 +1,8 @@
-"""Repeats of new and changed tests after the end of a leg: which, how often, in which order. Pure.
+"""Repeats of new and changed tests after the end of a leg: selection, number and order. Pure.
 
-A repeat is a fresh process: alone, and after tests of the same file, in turn. It changes no result.
-New units come first, and the cheapest of them. A unit is repeated at least `MIN_REPEATS` times or,
-if time does not suffice for so many, not at all: from fewer passes, little follows.
+A repeat is a fresh process, in turn for the test alone and for the test after others of its file.
+Repeats change no result. New units come before changed ones, cheap units first. A unit is repeated
+at least `MIN_REPEATS` times, or not at all if time is short: few passes prove little.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ciguard.run.policy.reruns import RERUN_TIME_FACTOR, NewFailure, Rerun, with
 
 MIN_REPEATS: Final = 5
 MAX_REPEATS: Final = 50
-STOP_S: Final = 0.5  # until a process that is stopped has ended, on a busy machine
-MAX_NEIGHBOURS: Final = 20  # tests of the same file that run before it
-# A unit that takes so much longer than before does not end, as far as anybody would wait.
+STOP_S: Final = 0.5  # time in which a stopped process ends, on a busy machine
+MAX_NEIGHBOURS: Final = 20  # tests of the same file that run before the unit
+# A unit that takes so many times longer than before counts as a hang.
 LIMIT_FACTOR: Final = 10.0
 MIN_LIMIT_S: Final = 20.0
 _KINDS: Final[tuple[ReasonKind, ReasonKind]] = ("repeat_alone", "repeat_after")
@@ -32,10 +32,11 @@ class RepeatedUnit:
     Attributes:
         change: "new" or "changed".
         limit_s: time after which a repeat of the unit has failed.
-        parts: the units of its processes: alone, and after its neighbours; equal without any.
-        costs_s: time of such a process: estimated, then that of the longest one.
-        started: its processes so far; `ended`: those in which it got a verdict, as no unit before
-            it ended them; `failed`: those in which it failed.
+        parts: units of its processes: alone, and after its neighbours; equal without neighbours.
+        costs_s: time of each kind of process: first an estimate, then the longest measured time.
+        started: number of its processes so far.
+        ended: number of processes in which the unit got a verdict.
+        failed: number of processes in which the unit failed.
     """
 
     unit: int
@@ -49,25 +50,25 @@ class RepeatedUnit:
 
     @property
     def needed_s(self) -> float:
-        """The time of the repeats that it has at least."""
+        """The time of the least number of repeats."""
         return sum(self.costs_s[number % 2] for number in range(MIN_REPEATS))
 
     @property
     def needs_more(self) -> bool:
-        """Return whether it has too few repeats, and still gets verdicts."""
+        """Return whether the unit has too few verdicts, and further tries may give them."""
         return self.ended < MIN_REPEATS and self.started < 2 * MIN_REPEATS
 
     def next_rerun(self) -> Rerun:
-        """Return the next repeat: the first and each second one alone."""
+        """Return the next repeat; the first, third, ... repeat runs the unit alone."""
         turn = self.started % 2
         kind = _KINDS[len(self.parts[turn]) > 1]
         return Rerun(self.parts[turn], Reason(kind), 1, True, self.costs_s[turn])
 
     def observe_end(self, running: ProcessState, ended_s: float) -> None:
         turn, took_s = self.started % 2, max(0.0, ended_s - running.start.at_s)
-        is_measured = self.started > 1  # each turn once
+        is_measured = self.started > 1  # each kind of process has run once
         self.costs_s[turn] = max(took_s, self.costs_s[turn] if is_measured else 0.0)
-        # One that hung has failed, and would take the time of the others.
+        # A unit that hung has failed; more repeats would take the time of other units.
         self.started = MAX_REPEATS if running.stopping == "timeout" else self.started + 1
         has_ended = self.unit in running.finished - running.stopped_units
         if has_ended and running.stopping != "cancelled":
@@ -84,8 +85,8 @@ def repeated_unit(
 ) -> RepeatedUnit:
     """Return the repeats of a unit that passed in a process that has ended.
 
-    Its neighbours are the last units of its file before it in that process, as many as take no
-    longer than its process alone.
+    Its neighbours are the last units of the same file before it in that process, as many as take no
+    longer than a process for the unit alone.
     """
 
     def wall_s(unit: int) -> float:
@@ -93,7 +94,7 @@ def repeated_unit(
 
     start, file = running.start, file_of(unit)
     overhead_s = running.first_start_s - start.at_s + running.exit_s
-    if overhead_s == NO_TIME_S:  # its program reports no starts
+    if overhead_s == NO_TIME_S:  # the program reports no starts
         overhead_s = suite.setup_s + suite.teardown_s
     alone_s = overhead_s + wall_s(unit)
     neighbours: list[int] = []
@@ -125,9 +126,10 @@ def select_repeated(units: Iterable[RepeatedUnit], left_s: float) -> list[Repeat
 
 
 def next_repeated(chosen: Sequence[RepeatedUnit], left_s: float) -> RepeatedUnit | None:
-    """Return the unit to repeat next: until all have their least number, one after the other.
+    """Return the unit to repeat next; None if all have `MAX_REPEATS` or time is short.
 
-    Then those with the fewest repeats. None: all have `MAX_REPEATS`, or there is no time for more.
+    Units below the least number of repeats come first, in their order; then the unit with the
+    fewest repeats.
     """
     if left_s == NO_TIME_S:
         return None
@@ -145,7 +147,7 @@ class ExtraTries:
     Attributes:
         probed: new failures that are tried again.
         repeatable: new and changed units that passed, by unit.
-        repeated: those of them that are repeated; `current`: the one that runs now.
+        repeated: repeatable units that are repeated; `current` is repeated now.
     """
 
     probed: Sequence[NewFailure] = ()
@@ -154,11 +156,7 @@ class ExtraTries:
     current: RepeatedUnit | None = None
 
     def timeout_s(self, unit: int, limit_s: float | None) -> float | None:
-        """Return the time that a unit may take now; None for no limit.
-
-        Args:
-            limit_s: its limit in its own tries.
-        """
+        """Return the time that a unit may take now, at most its usual limit; None for no limit."""
         if self.current is None or self.current.unit != unit:
             return limit_s
         repeat_s = self.current.limit_s
@@ -167,7 +165,7 @@ class ExtraTries:
     def next_repeat(self, left_s: float) -> list[Rerun]:
         """Return the next repeat, if any fits into the time.
 
-        Units get their least number of repeats before the first ones get more.
+        All repeated units get their least number before more units are selected.
         """
         if not any(each.needs_more for each in self.repeated):
             chosen = {each.unit for each in self.repeated}
@@ -177,7 +175,7 @@ class ExtraTries:
         return [self.current.next_rerun()] if self.current else []
 
     def observe_end(self, running: ProcessState, ended_s: float, left_s: float) -> list[Rerun]:
-        """Take in the end of a process; return those that follow."""
+        """Process the end of a process; return the reruns that follow."""
         if self.repeated:
             if self.current is not None:
                 self.current.observe_end(running, ended_s)

@@ -1,12 +1,12 @@
-"""Reruns after the end of a process: its failed units in company, or its victims alone. Pure.
+"""Reruns after the end of a process: of its failed units, and of units that others killed. Pure.
 
-A failed unit runs again after all units that ran before it in its process, in that order: alone, it
-would pass wherever the leftovers of another unit made it fail. A unit that died of memory among
-others, or in a process that others had filled, runs once alone with the whole budget. So does each
-of several units that ran when their process crashed, as one of them is the culprit.
+A failed unit runs again after all units that ran before it in its process, in the same order. Alone
+it would pass if the leftovers of another unit made it fail. A unit that ran out of memory with
+other units, or in a process that others had filled, runs once alone with the whole budget. If
+several units ran when their process crashed, each of them runs once alone, as one is the culprit.
 
-After the end of the leg, new failures run once more ("probes"), which changes no result: alone, and
-after the units before them, unless a retry did that. If a unit passes alone and fails again, the
+After the end of the leg, new failures run once more ("probes"), which change no result: alone, and
+after the units before them, unless a retry did this. If a unit passes alone and fails again, the
 units before it are halved until one is left.
 """
 
@@ -20,22 +20,23 @@ from ciguard.run.policy.actions import Reason, ReasonKind, Start
 from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20
-# Units that may have crashed a process; to run each of more alone would take too long.
+# Units that may have crashed a process. For more units, runs of each alone take too long.
 MAX_CULPRITS: Final = 32
-# A rerun may take a tenth longer than the first run: the same units on the same machine.
+# A rerun may take a tenth longer than the first run of the same units on the same machine.
 RERUN_TIME_FACTOR: Final = 1.1
-# Memory retained by other units, enough to have made the difference.
+# Memory retained by other units that may have caused an out-of-memory death.
 SUSPICIOUS_RETAINED_BYTES: Final = 50 * MIB
 MAX_PROBED: Final = 20
 PROBE_RATIO: Final = 0.05  # of the run's longest leg, for all probes of one leg
-MIN_PROBE_S: Final = 20.0  # but so much at least: a twentieth of a short leg starts no process
+MIN_PROBE_S: Final = 20.0  # at least, because 5 % of a short leg are no time for a process
 
 
 @dataclass(frozen=True, **SLOTS)
 class Rerun:
-    """A process to start. `repeats`: how often it was started before; 0 for a victim alone.
+    """A process to start.
 
-    `duration_s`: time of the repeated part in the earlier process; 0 if not known.
+    `repeats`: number of earlier starts of the same process; 0 for a unit that others killed.
+    `duration_s`: time of the repeated part in the earlier process; 0 if unknown.
     """
 
     units: tuple[int, ...]
@@ -45,7 +46,7 @@ class Rerun:
     duration_s: float = 0.0
 
     def starts(self, action: Start) -> bool:
-        """Return whether a Start begins this rerun: other reruns may have the same units."""
+        """Return whether a Start begins this rerun; other reruns may have the same units."""
         return (action.units, action.reason, action.repeats, action.isolated) == (
             *(self.units, self.reason, self.repeats, self.isolated),
         )
@@ -53,8 +54,8 @@ class Rerun:
     def skip_reason(self, remaining_s: float) -> Reason | None:
         """Return why the rerun is skipped; None if there is time for it.
 
-        A rerun that the deadline cuts off would lose results: those of the rerun replace those of
-        the first run.
+        If the deadline cut off a rerun, results would be lost, because a rerun supersedes the first
+        run.
 
         Args:
             remaining_s: time until the leg's deadline.
@@ -70,12 +71,12 @@ def isolated_reruns(
 ) -> tuple[Rerun, ...]:
     """Return a rerun alone for each unit that other units may have killed.
 
-    These are the units that died of memory in company, and all units that ran when their process
-    crashed: all but one of them died without a fault.
+    These units ran out of memory beside others, or ran when their process crashed.
 
     Args:
-        running: state of the process at its end. base_bytes: size of a fresh process of its suite.
-        budget_bytes: memory for a unit that runs alone; None if not known.
+        running: state of the process at its end.
+        base_bytes: size of a fresh process of the suite.
+        budget_bytes: memory for a unit that runs alone; None if unknown.
         ran_isolated: units that ran alone; they do not run alone a second time for memory.
     """
     if running.start.isolated:
@@ -119,7 +120,7 @@ def _crash_reruns(running: ProcessState) -> Iterator[Rerun]:
 def process_rerun(
     running: ProcessState, excluded: frozenset[int], failures: Mapping[int, int], tries: int
 ) -> Rerun | None:
-    """Return the rerun of a process up to its last failed unit with tries left; None without one.
+    """Return the rerun of a process up to its last failed unit with tries left, or None.
 
     Args:
         excluded: units that run again alone.
@@ -143,13 +144,13 @@ def process_rerun(
 
 @dataclass
 class NewFailure:
-    """A unit that failed, and does not fail on the base; None for an answer that is not known.
+    """A unit that failed here but not on the base, with answers from extra tries (None: unknown).
 
     Attributes:
         running: the unit's last process, at its end.
-        alone, again: it failed alone, or again after the units before it.
-        after: it failed directly after this unit, without the others.
-        probe: its current try, or its last one.
+        alone, again: the unit failed alone, or again after the units before it.
+        after: the unit directly after which the unit failed, without the others.
+        probe: the current try, or the last one.
     """
 
     unit: int
@@ -164,10 +165,10 @@ class NewFailure:
         self.probe = next(self._probes)
 
     def _each_probe(self) -> Generator[Rerun, bool | None, None]:
-        """Yield each try; it is sent whether the unit failed."""
+        """Yield each try; the caller sends whether the unit failed."""
         start, (began_s, failed_s) = self.running.start, self.running.failed_s[self.unit]
         ready_s = min(began_s, self.running.first_start_s)
-        # Without times in its results, all of its process counts as exit.
+        # If results have no times, the whole time of the process counts as its exit.
         own_s = ready_s - start.at_s + max(0.0, failed_s - began_s) + self.running.exit_s
         units = start.units[: start.units.index(self.unit)]
         # Units that ran side by side have no order.
@@ -191,7 +192,7 @@ class NewFailure:
             before, self.after = part, part[0] if len(part) == 1 else None
 
     def observe_end(self, running: ProcessState) -> None:
-        """Take in the end of a try, of this unit or another one."""
+        """Process the end of a try, of this unit or another one."""
         if self.is_over or not self.probe.starts(running.start):
             return
         has_ended = self.unit in running.finished - running.stopped_units
@@ -205,6 +206,6 @@ class NewFailure:
 
 
 def with_time_for_probe(failures: Sequence[NewFailure], left_s: float) -> list[NewFailure]:
-    """Return those whose next try fits: first the tries alone, the shortest first."""
+    """Return failures whose next try fits into the time: tries alone first, short ones first."""
     fitting = [each for each in failures if not (each.is_over or each.probe.skip_reason(left_s))]
     return sorted(fitting, key=lambda each: (len(each.probe.units) > 1, each.probe.duration_s))

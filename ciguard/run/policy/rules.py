@@ -1,9 +1,10 @@
 """Rules of a leg: `next_action` decides by a fixed order of rules what happens next. Pure.
 
-The order: interruption, deadline, timeout, guard rail, checkpoint, recycling, claim, admission. The
-supervisor obeys `next_action` and has no other rule; the planner simulates a shard with the same
-function over estimates. A process's peak is its base + what it retained so far + the test's own
-delta: measured, that is 1-2 % off on leaking suites, where base + largest delta is 28 % too low.
+The order is: interruption, deadline, timeout, guard rail, checkpoint, recycling, claim, admission.
+The supervisor executes the decisions of `next_action` and has no rule itself. The planner simulates
+a shard with the same function, over estimates. The peak of a process is its base, plus the memory
+that it has retained so far, plus the delta of the test. Measured on leaking suites, this sum is 1-2
+% off, while base plus largest delta is 28 % too low.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ from ciguard.run.policy.state import State
 EXIT_S: Final = 300.0
 # After its session a process may wait for its threads as long as for a test, within these limits.
 THREAD_S: Final = (5.0, 60.0)
-# Grace period of a checkpoint, as a share of the step's time: a lost runner then costs two steps'
-# work at most. Only one step of a leg has it: a unit that needs more would be stopped for ever.
+# Grace period of a checkpoint, as a share of the step's time: a lost runner costs at most the work
+# of two steps. Only one step of a leg has it, or a unit that needs more would be stopped each time.
 CHECKPOINT_GRACE_RATIO: Final = 1.0
 
 
 def next_action(state: State, now_s: float) -> Action:
-    """Decide the next action. Pure: the same state and moment give the same action.
+    """Return the next action; the same state and moment give the same action.
 
     Args:
         now_s: seconds since the leg began, in this step or an earlier step; never falling.
 
     Returns:
-        One action. After `apply`, call this again, until it returns Wait or Finish. O(pending
-        units).
+        One action. After `apply`, call this function again, until it returns Wait or Finish.
+        O(pending units).
     """
     action = (
         _interruption(state)
@@ -116,18 +117,18 @@ def _timeout(state: State, now_s: float) -> Action | None:
 
 
 def _exit_limit(running: ProcessState) -> tuple[float, float]:
-    """Return since when a process need only exit (NO_TIME_S: units left), and how long it may."""
+    """Return the moment since which a process only exits (NO_TIME_S: units left), and its limit."""
     if running.thread_left_s is not None:
         return running.thread_left_s, min(max(THREAD_S[0], running.longest_timeout_s), THREAD_S[1])
     return NO_TIME_S if running.done_s is None else running.done_s, EXIT_S
 
 
 def _hang_after_s(state: State, running: ProcessState) -> float:
-    """Return when a process that has units left and runs none is taken for a hang.
+    """Return the moment after which a process hangs that has units left and runs none.
 
-    It may hang before its first unit, at an import, or between two units, where workers wait for
-    each other. Applies only if every unit has a timeout (otherwise a long unit could not be told
-    from a hang) and is announced (otherwise the process may be running one).
+    A process may hang before its first unit, at an import, or between two units, if workers wait
+    for each other. The rule applies only if every unit has a timeout (otherwise a long unit could
+    not be told from a hang) and is announced (otherwise the process may be running a unit).
     """
     unit = running.next_unit()
     if running.open_units or unit is None or not state.file_of(unit):
@@ -136,7 +137,7 @@ def _hang_after_s(state: State, running: ProcessState) -> float:
 
 
 def _next_moment_s(state: State, now_s: float) -> float | None:
-    """Return the next moment at which a rule may decide without a new line; None for none."""
+    """Return the next moment at which a rule may decide without a new line; None for no moment."""
     deadline_s, step_limit_s = state.policy.deadline_s, state.step_limit_s
     moments = [] if deadline_s is None else [state.began_s + deadline_s]
     if now_s < state.memory_back_s:
@@ -165,7 +166,7 @@ def _grace_ends_s(state: State) -> float:
 
 
 def _checkpoint(state: State, now_s: float) -> Action | None:
-    """End the step after its time limit: begin no unit, let running units end, stop late ones.
+    """End the step after its time limit: begin no unit, let running units end, stop late units.
 
     A process with further units is recycled, so that it ends after its current unit.
     """
@@ -200,7 +201,7 @@ def _claim(state: State, now_s: float) -> Action | None:
     if state.claims.status != "open" or state.pending or state.awaits_listing:
         return None
     if state.fruitless_processes >= MAX_FRUITLESS_PROCESSES:
-        return None  # other legs may be able to run the units that this leg cannot
+        return None  # blocks stay for other legs, which may be able to run them
     ready_s = 0.0
     if len(state.busy) >= state.processes:
         ending = [running for running in state.busy.values() if running.is_at_last_unit()]
@@ -224,7 +225,7 @@ def _left_s(state: State, running: ProcessState, now_s: float) -> float:
 
 
 def _next_rerun(state: State, now_s: float) -> Action | None:
-    """Start the next rerun, or skip it if time is short. All units run once before any rerun."""
+    """Start the next rerun, or skip it if time is short; first all units run once."""
     if not state.reruns or not has_free_slot(state):
         return None
     if awaiting_freed_memory(state, now_s):
@@ -278,7 +279,7 @@ def _ending(state: State) -> Action | None:
 def decision_line(
     action: Action, at_s: float, lines_read: Mapping[str, int], units: Sequence[PlannedUnit] = ()
 ) -> Line | None:
-    """Return the record's line of a decision; None for Wait and Finish, which have none.
+    """Return the record's line of a decision; None for Wait and Finish, which have no line.
 
     The caller adds `detail`, the text for people.
 

@@ -1,7 +1,7 @@
 """Simulation of a shard: the processes that the rules start, and the units of each. Pure.
 
-The rules decide exactly as for a supervised leg, over estimates instead of a record. A leg that
-claims a block of units gets its own, as it does when no other leg has time.
+The same rules decide as in a supervised leg, over estimates instead of a record. A leg that claims
+a block gets its own block, as it does when no other leg has time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def simulate_processes(
     suites: Mapping[str, Suite],
     load_s: Callable[[Sequence[int]], float] | None = None,
 ) -> Iterator[tuple[Start, float, float]]:
-    """Yield start and end of the processes of a shard, which take the times of suites and units.
+    """Yield each process of a shard with start and end, by the estimated times of suites and units.
 
     Args:
         load_s: time of units of the shard, by index, together in one process; None for the sum of
@@ -43,7 +43,7 @@ def simulate_processes(
 def simulate(
     state: State, length_s: Callable[[Start], float]
 ) -> Iterator[tuple[Start, float, float]]:
-    """Yield the start and end of each process, in order of the starts; O(processes x units).
+    """Yield each process with start and end, in the order of starts; O(processes x units).
 
     Args:
         state: state before the first process; at each yield, the state after that start.

@@ -1,4 +1,4 @@
-"""State of a leg for its rules (rules.py): running processes, pending units, retries to come.
+"""State of a leg for its rules (rules.py): running processes, pending units, reruns to come.
 
 Only lines of the record (`observe`) and the leg's own decisions (`apply`) change a `State`, so that
 the replay of a record gives the same decisions in the same order.
@@ -50,7 +50,7 @@ WORKERS: Final = "workers"
 OBSERVED_EVENTS: Final = ("closed", "second_session", "thread_left", WORKERS, PAUSED)
 CLAIM_EVENTS: Final = ("claimed", "taken", "claims_ended")
 NO_BLOCKS: Final[Mapping[str, "tuple[PlannedUnit, ...]"]] = {}
-# The memory of a killed process is free again within half a second; other programs hold the rest.
+# The memory of a killed process is free after half a second; what is missing then, others hold.
 MEMORY_BACK_S: Final = 2.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
 UNKNOWN_DELTA_BYTES: Final = 50 * MIB  # most tests need less; the guard rail stops the others
@@ -60,12 +60,12 @@ class State:
     """Processes, units and memory of one leg. A unit is its position in `units`.
 
     Args:
-        shard: the units in the order in which they are to run.
+        shard: the units in the order in which they run.
         suites: suites of the plan, for memory and timeouts of their units.
         policy: policy of the plan.
         step_limit_s: time after the step's start in which units may begin; None: unlimited.
         file_of: returns the file that is read before the unit is announced; "" if the framework
-            does not announce it.
+            does not announce the unit.
         others_blocks: blocks of other shards, by name, that this leg may claim.
     """
 
@@ -84,7 +84,7 @@ class State:
         self.awaits_listing = policy.lists
         self.idle: int | None = None  # process that has listed and waits for its units
         self.cannot_list = False  # a process ended by itself and listed nothing
-        self._listed: list[UnitKey] = []  # filled until the end of the listing
+        self._listed: list[UnitKey] = []  # filled while a process lists
         self._suites = suites
         self.processes = max(1, shard.processes)
         self.budget_bytes = shard.budget_bytes
@@ -102,27 +102,27 @@ class State:
         self.failures: dict[int, int] = {}  # unit -> executions that failed
         self.last_failures: dict[int, ProcessState] = {}  # unit -> its last process, if it failed
         self.extra = ExtraTries()  # after the leg's end
-        self._end_s = policy.deadline_s  # of the leg, whatever the extra tries take
+        self._end_s = policy.deadline_s  # deadline of the leg, without that of extra tries
         self.reruns: list[Rerun] = []  # processes to start when no unit is pending
         self.ran_isolated: set[int] = set()  # units that ran alone after their first run
         self.started = 0  # number of the last process
         self.fruitless_processes = 0  # in a row, without a finished unit
         self.crashing_files = 0  # in a row, found since a process finished a unit
-        # The bisection (bisect.py): one of the suspects killed a process that named no culprit.
+        # For bisect.py: one of the suspects killed a process without a known culprit.
         self.suspects: tuple[int, ...] = ()
         self.was_suspected: set[int] = set()  # suspects so far that have not finished since
-        self.bisects_files = False  # the process died before its first unit: a file is the culprit
+        self.bisects_files = False  # if a process died before its first unit, a file is to blame
         self.import_crashed: set[int] = set()  # units of files that end each process at import
         self._file_of = file_of
         self.interrupted: Ending | None = None
-        self.has_second_session = False  # then no result of the leg counts as complete
+        self.has_second_session = False  # if true, no result of the leg counts as complete
         self.memory_bytes: int | None = None  # of the machine or its tightest cgroup
         self.headrooms: tuple[tuple[float, int], ...] = ()  # at_s and bytes, last two samples
-        self.memory_back_s = float("-inf")  # until then no process starts while memory is short
+        self.memory_back_s = float("-inf")  # no process starts before, while memory is short
         self.process_bytes: dict[int, int] = {}  # by process number, last sample
         self.warned: set[str] = set()  # kinds of warnings so far
         self.grace_used = False  # an earlier step stopped a process after its grace period
-        self.without_result: set[int] = set()  # units that an undisturbed process left so
+        self.without_result: set[int] = set()  # units that a completed process did not report
         self._position: dict[UnitKey, int] | None = None  # built on demand: not in simulations
 
     @property
@@ -134,7 +134,7 @@ class State:
 
     @property
     def own_units(self) -> tuple[PlannedUnit, ...]:
-        """The units that this leg is to run, as far as is known: without those that moved."""
+        """The units that this leg is to run, as far as known: without the units that moved."""
         moved = self.claims.moved_units
         return tuple(unit for position, unit in enumerate(self.units) if position not in moved)
 
@@ -154,14 +154,14 @@ class State:
         return self.base_bytes[planned.suite] + (UNKNOWN_DELTA_BYTES if delta is None else delta)
 
     def file_of(self, unit: int) -> str:
-        """Return the file that is read before the unit is announced; "" if it may not be."""
+        """Return the file that is read before the unit is announced; "" if it is not announced."""
         return self._file_of(self.units[unit])
 
     def units_of_crashing_file(self, process: int, ending: Ending) -> tuple[int, ...]:
-        """Return the units of the file that ended a process, the pending ones included.
+        """Return the units of the file that killed a process, the pending ones included.
 
         Call this before the end of the process is observed. Units that ran in an earlier process
-        are left out: they keep their results.
+        are omitted, because they keep their results.
         """
         running = self.running[process]
         file = crashing_file(running, ending, self.was_suspected, self.file_of)
@@ -177,9 +177,9 @@ class State:
         return tuple(sorted({*start.units, *pending} - self.tries.keys()))
 
     def culprits(self, process: int) -> tuple[int, ...]:
-        """Return the units to blame for an abnormal end: the unit of the Stop, else all running.
+        """Return the units to blame for an abnormal end: the unit of the Stop, or all running.
 
-        A process with one unit that wrote no line died of that unit, unless its framework would
+        A process with one unit that wrote no line died of this unit, unless its framework would
         have announced the unit.
         """
         running = self.running[process]
@@ -192,13 +192,13 @@ class State:
         return tuple(sorted(blamed | running.late_units))
 
     def position(self, key: UnitKey) -> int | None:
-        """Return the position of a unit in the shard; None for a unit that is not planned here."""
+        """Return the position of a unit in the shard; None if the shard does not contain it."""
         if self._position is None:
             self._position = {unit.key: index for index, unit in enumerate(self.units)}
         return self._position.get(key)
 
     def observe(self, line: Line) -> None:
-        """Take in one line of the record; lines that no rule needs change nothing."""
+        """Update the state by one line of the record; lines that no rule needs change nothing."""
         if isinstance(line, (StartLine, Result)):
             self._observe_unit(line)
         elif isinstance(line, ProcessEndLine):
@@ -248,7 +248,7 @@ class State:
             self._observe_listing(line)
 
     def _observe_claim(self, line: EventLine) -> None:
-        """Take in that a block of units runs in this leg, or in another one."""
+        """Process a line about a block that runs in this leg, or in another one."""
         units = self.claims.observe(line)
         if units is None:
             begin, others = len(self.units), self.claims.others[line.block or ""]
@@ -257,7 +257,7 @@ class State:
         self.pending = sorted({*self.pending, *units})
 
     def _observe_listing(self, line: EventLine) -> None:
-        """Take in a unit of the listing, or its end: the shard has the listed units, in order."""
+        """Process a listed unit, or the end of the listing, which replaces the shard's units."""
         if line.kind == "listed":
             self._listed.append(line.unit_key)
         elif line.kind == "listing":
@@ -284,7 +284,7 @@ class State:
         )
 
     def _mark_new_units(self, planned: Collection[UnitKey]) -> None:
-        """Mark the listed units that the plan has not, of files that may have new ones."""
+        """Mark listed units as new that are not planned, in files that may have new units."""
         left, files = self.policy.repeat_unplanned, self.policy.repeat_files
         for unit in self.units if left else ():
             path = repository_path(self._suites, unit.suite, self._file_of(unit))
@@ -293,7 +293,7 @@ class State:
                 unit.change, left = "new", left - 1
 
     def _observe_unit(self, line: StartLine | Result | EventLine) -> None:
-        """Take in a line about a unit of a running process."""
+        """Process a line about a unit of a running process."""
         running = self.running.get(line.process or 0)
         unit = self.position(line.unit_key)
         if running is None or unit is None:
@@ -303,7 +303,7 @@ class State:
         elif isinstance(line, Result):
             self._observe_result(running, unit, line)
         elif line.kind == PAUSED:
-            # The unit waits for others: no timeout and no death counts for it meanwhile.
+            # While the unit waits for others, timeouts and deaths do not count for it.
             running.open_units.pop(unit, None)
             running.partial_units.discard(unit)
         elif running.closes_units:
@@ -317,23 +317,23 @@ class State:
         sizes = (line.rss_before_bytes, self.process_bytes.get(line.process or 0))
         known_sizes = [size for size in sizes if size is not None]
         if known_sizes and unit not in running.open_units:
-            # The sample is of the whole tree, which may be larger than the process itself. A unit
-            # that has a process of its own in the tree begins at 0.
+            # The sample covers the whole tree, which may be larger than the process. A unit with a
+            # separate process in the tree begins at 0.
             running.rss_before_bytes[unit] = max(known_sizes) if known_sizes[0] else 0
         if line.at_s is not None:
             running.first_start_s = min(line.at_s, running.first_start_s)
         if line.file is not None:
             running.code_positions[unit] = (line.file, line.line)
         known_s = running.open_units.get(unit, running.start_received_s.get(unit, NO_TIME_S))
-        # The leg gives a start line without a time its own: a second line, marked `received`.
+        # For a start line without a time, the leg writes a second line, marked `received`.
         if line.received and line.at_s is not None:
-            # A replay reads it before the program's own line, and only that begins the unit.
+            # A replay reads this line before the program's line, and only the latter is a start.
             running.start_received_s[unit] = line.at_s
             if unit in running.open_units:
                 running.open_units[unit] = line.at_s
         else:
             running.begin(unit, known_s if line.at_s is None else line.at_s)
-            running.done_s = None  # the unit was paused before
+            running.done_s = None  # a paused unit runs again
             running.max_bytes_in_unit = 0
 
     def _observe_result(self, running: ProcessState, unit: int, line: Result) -> None:
@@ -360,7 +360,7 @@ class State:
             running.resident_at_s = line.at_s or 0.0
 
     def _is_late(self, running: ProcessState, unit: int, line: Result) -> bool:
-        """Return whether a unit ended by itself after the Stop for its timeout was decided."""
+        """Return whether a unit ended by itself after the decision to stop it for its timeout."""
         limit_s = self.timeout_s(unit)
         if running.stopping != "timeout" or running.stop_unit != unit or line.outcome == "died":
             return False
@@ -395,7 +395,7 @@ class State:
             self.last_failures.pop(unit, None)
         for unit in running.finished & running.failed_units:
             self.failures[unit] = self.failures.get(unit, 0) + 1
-            # What died of memory ran alone in a rerun, if it fits.
+            # A unit that ran out of memory runs alone in a rerun, if it fits.
             if unit not in running.deaths or running.deaths[unit].ending not in MEMORY_ENDINGS:
                 self.last_failures[unit] = running
         was_cut_short = running.was_cut_short(line.ending)
@@ -411,7 +411,7 @@ class State:
             pending -= self._repeated(running)
         self.pending = sorted(pending)
         if not was_cut_short:
-            # Result files of the program may hold the result: the leg does not read them.
+            # The leg does not read result files of the program, which may have the result.
             self.without_result.update(
                 unit
                 for unit in unfinished
@@ -420,7 +420,7 @@ class State:
         self._plan_reruns(running, line)
 
     def _observe_leg_end(self, line: EndLine) -> None:
-        """Begin the extra tries of new failures; from now on the deadline is theirs."""
+        """Begin the extra tries of new failures, which have a separate deadline from now on."""
         can_repeat = line.ending == "completed" and self.policy.repeat_until_s is not None
         self.extra.repeatable = {
             unit: repeated
@@ -447,7 +447,7 @@ class State:
         return not (suite.is_script or suite.results)
 
     def _begin_repeats(self, now_s: float) -> None:
-        """Begin the repeats of new and changed units; from now on the deadline is theirs."""
+        """Begin the repeats of new and changed units, with a separate deadline from now on."""
         repeat_s = (self.policy.repeat_until_s or 0.0) - STOP_S
         limits_s = (self._end_s, self.step_limit_s, repeat_s)
         deadline_s = min(limit_s for limit_s in limits_s if limit_s is not None)
@@ -455,7 +455,7 @@ class State:
         self.reruns = self.extra.next_repeat(self.remaining_s(now_s))
 
     def _plan_reruns(self, running: ProcessState, line: ProcessEndLine) -> None:
-        """Add the reruns of an ended process: units alone, and the process again."""
+        """Add the reruns of an ended process: single units alone, and the process again."""
         most = self.budget_bytes or self.memory_bytes
         base = self.base_bytes[running.start.suite]
         isolated = isolated_reruns(running, base, most, self.ran_isolated)
@@ -469,15 +469,15 @@ class State:
             self.reruns.append(Rerun(start.units, start.reason, start.repeats, start.isolated))
 
     def _repeated(self, running: ProcessState) -> set[int]:
-        """Return the units of a process if all of them ran before; else none."""
+        """Return the units of a process if all of them ran before; otherwise an empty set."""
         units = set(running.start.units)
         return units if units <= self.tries.keys() else set()
 
     def _bisect(self, running: ProcessState, ending: Ending, *, file_found: bool) -> None:
-        """Narrow down the suspects after the end of a process that named no culprit.
+        """Reduce the suspects after the end of a process without a known culprit.
 
         Args:
-            file_found: a file was found that ends its process at import.
+            file_found: a file was found that kills its process at import.
         """
         units = running.start.units
         searched = (len(units) > 1 or bool(self.file_of(units[0]))) and not self._repeated(running)
@@ -498,7 +498,7 @@ class State:
             self.bisects_files = not running.has_started_unit()
 
     def apply(self, action: Action) -> None:
-        """Take in a decision of `next_action` that the leg carries out."""
+        """Update the state by a decision of `next_action` that the leg executes."""
         if isinstance(action, Start):
             taken = set(action.units)
             self.pending = [unit for unit in self.pending if unit not in taken]
@@ -542,7 +542,7 @@ class State:
         return max((NO_TIME_S if s is None else s for s in timeouts_s), default=NO_TIME_S)
 
     def finish_for_simulation(self, process: int) -> None:
-        """End a process of a simulation: it has finished all its units."""
+        """End a process of a simulation, as if it had finished all its units."""
         running = self.running[process]
         running.finished.update(running.start.units)
         running.wrote_lines = True
@@ -558,8 +558,8 @@ def predicted_peak_bytes(state: State, units: Sequence[int]) -> int:
 def unit_peaks_bytes(state: State, units: Sequence[int]) -> Iterator[int]:
     """Yield the predicted peak of one process during each unit: base + retained so far + delta.
 
-    Negative retained memory counts as 0: the unit may have freed what its predecessor in the
-    measured run had allocated.
+    Negative retained memory counts as 0: in the measured run, the unit may have freed memory that
+    its predecessor had allocated.
     """
     resident = state.base_bytes[state.units[units[0]].suite] if units else 0
     for unit in units:
@@ -569,7 +569,7 @@ def unit_peaks_bytes(state: State, units: Sequence[int]) -> Iterator[int]:
         resident += max(0, planned.retained_bytes or 0)
 
 
-# Open: the leg may ask. Asked: it awaits an answer. Over: it runs all its units and asks no more.
+# open: the leg may ask for a block; asked: it waits for an answer; over: it asks no more.
 ClaimStatus = Literal["open", "asked", "over"]
 
 
@@ -579,9 +579,9 @@ class BlockClaims:
 
     Attributes:
         held: own blocks that the leg does not run yet; name -> positions of the units.
-        others: blocks of other legs that this leg may be given; name -> units.
+        others: blocks of other legs that this leg may get; name -> units.
         moved: own blocks that another leg runs; name -> positions of the units.
-        claimed: names of the blocks that this leg was given, in this order.
+        claimed: names of the blocks that this leg got, in this order.
     """
 
     held: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -591,11 +591,11 @@ class BlockClaims:
     status: ClaimStatus = "over"
 
     def observe(self, line: EventLine) -> tuple[int, ...] | None:
-        """Take in a line about blocks.
+        """Update the state by a line about blocks.
 
         Returns:
-            Positions of own units that the leg is to run from now on; None for a block of another
-            leg, whose units are not in the shard yet.
+            Positions of own units that the leg runs from now on; None for a block of another leg,
+            whose units are not in the shard yet.
         """
         block = line.block or ""
         if line.kind == "claims_ended":
@@ -624,11 +624,7 @@ class BlockClaims:
 
 
 def claims_of(shard: Shard, others: Mapping[str, tuple[PlannedUnit, ...]]) -> BlockClaims:
-    """Return the blocks as a leg has them at its start.
-
-    Args:
-        others: blocks of other shards that this leg may run.
-    """
+    """Return the state of blocks at a leg's start; `others` are blocks that it may run."""
     held, begin = {}, shard.own_count
     for name, units in shard.units_by_block().items():
         held[name] = tuple(range(begin, begin + len(units)))

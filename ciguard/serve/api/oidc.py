@@ -24,7 +24,7 @@ from ciguard.serve.state.run_key import RUN_COLUMNS, RunKey
 ALGORITHM: Final = "RS256"  # of all of GitHub's tokens
 LEEWAY_S: Final = 60.0  # between GitHub's clock and this machine's
 FETCH_S: Final = 2.0
-REFETCH_S: Final = 60.0  # a token names its key, so anybody can name keys that do not exist
+REFETCH_S: Final = 60.0  # a token names its key, so a sender can name keys that do not exist
 KEYS_AGE_S: Final = 3600.0  # after which a key that GitHub has withdrawn is refused
 MIN_KEY_BITS: Final = 2048
 # The last three are for a proxy's JSON that is no JWKS.

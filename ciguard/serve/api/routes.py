@@ -178,7 +178,7 @@ class ConfirmationBody(Body):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A caller's request about a run; `block` is "" where the path names none."""
+    """A caller's request about a run; `block` is "" if the path names none."""
 
     service: Service
     caller: Caller

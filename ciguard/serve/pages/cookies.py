@@ -35,7 +35,7 @@ def new_secret() -> str:
 
 
 def own_origin(request: Request) -> str:
-    """Return scheme, host and port of the service: as configured, else as in the request."""
+    """Return scheme, host and port of the service: as configured, otherwise as in the request."""
     public_url: str = request.app.state.service.settings.public_url
     return origin_of(public_url or str(request.url))
 
@@ -52,7 +52,7 @@ def is_loopback_name(host: str | None) -> bool:
 
 
 def read(request: Request, name: str) -> str:
-    """Return a cookie's value; "" where it was not sent."""
+    """Return a cookie's value; "" if it was not sent."""
     return request.cookies.get(_full_name(request, name), "")
 
 

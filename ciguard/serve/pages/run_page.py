@@ -56,11 +56,11 @@ class RunPage:
     """A run.
 
     Attributes:
-        problem: the reason why no shards are shown; "" where they are shown.
+        problem: the reason why no shards are shown; "" if they are shown.
         failed: failures with the words of `ciguard explain`, by whose they are.
         flaky: the flaky and broken tests of their names; None if unknown.
         sort: as in the query: "-wall" sorts the longest first.
-        missing_runs: this run if its results cannot be read; else empty.
+        missing_runs: this run if its results cannot be read; otherwise empty.
     """
 
     TEMPLATE: ClassVar[str] = "run"
@@ -146,7 +146,7 @@ def failed_tests(answer: StoredAnswer) -> tuple[dict[str, Any], ...]:
 
 @dataclass(frozen=True, slots=True)
 class ShardRow:
-    """One shard in the table. Times and sizes are None where not measured, or not predicted.
+    """One shard in the table. Times and sizes are None if not measured, or not predicted.
 
     Attributes:
         ending: how it ended, or "no record".

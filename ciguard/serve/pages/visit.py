@@ -118,7 +118,7 @@ def make_visit(request: Request, service: Service, viewer: Viewer, form: Format)
 
 
 def own_path(text: str) -> str:
-    """Return a path and query of this site to which a sign-in may return; else "/"."""
+    """Return a path and query of this site to which a sign-in may return; otherwise "/"."""
     return text if _OWN_PATH.fullmatch(text) else "/"
 
 

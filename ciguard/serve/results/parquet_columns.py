@@ -208,7 +208,7 @@ def _messages(
 
 
 def _integers(numbers: Sequence[float | None], scale: float, limit: float) -> NDArray[Any]:
-    """Return scaled integers, masked where not measured or beyond the limit."""
+    """Return scaled integers, masked if not measured or beyond the limit."""
     column = np.array(numbers, np.float64)
     unmeasured = ~(np.abs(column) <= limit)
     scaled = np.rint(np.where(unmeasured, 0, column) * scale)

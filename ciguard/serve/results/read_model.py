@@ -66,7 +66,7 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CaseRow(Tried):
-    """A case of a run; `case` is None where the case is the unit, a measure where unmeasured."""
+    """A case of a run; `case` is None if the case is the unit, a measure if unmeasured."""
 
     suite: str
     variant: str

@@ -32,8 +32,8 @@ MESSAGE_CHARACTERS: Final = 4096
 class ResultRow(NamedTuple):
     """The result of one case in one run.
 
-    `case` is None where the case is the unit, a measure where not measured. `message` is that of
-    the last failure, also of a flaky test. `tries` counts failed tries and the final try.
+    `case` is None if the case is the unit, a measure if not measured. `message` is that of the last
+    failure, also of a flaky test. `tries` counts failed tries and the final try.
     """
 
     suite: str

@@ -34,7 +34,7 @@ ARE_ACTIVE: Final = _REPOSITORY.state == RepositoryState.ACTIVE
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository; `default_branch` is "" where unknown."""
+    """A repository; `default_branch` is "" if unknown."""
 
     id: int
     full_name: str

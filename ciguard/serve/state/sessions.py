@@ -25,8 +25,8 @@ class Session:
     """A session that has not ended.
 
     Attributes:
-        visible: numbers of the private repositories that the person may see; None where GitHub
-            did not answer.
+        visible: numbers of the private repositories that the person may see; None if GitHub did not
+            answer.
         age_s: age of `visible`, by the database's clock.
     """
 
@@ -61,7 +61,7 @@ def find(connection: Connection, secret: str) -> Session | None:
 
 
 def set_visible(connection: Connection, secret: str, visible: Collection[int] | None) -> None:
-    """Store GitHub's current answer; None where GitHub does not answer."""
+    """Store GitHub's current answer; None if GitHub does not answer."""
     value = None if visible is None else sorted(visible)
     values = {"visible": value, "visible_at_ms": now_ms()}
     where = _SESSION.sha256 == digest(secret)

@@ -151,7 +151,7 @@ def _may_begin() -> sa.ColumnElement[bool]:
 
 
 def put_off(connection: Connection, worker: str) -> bool:
-    """Make one row wait whose worker died more than once; False where there is no such row.
+    """Make one row wait whose worker died more than once; False if there is no such row.
 
     The row may have killed its workers, or it ran beside the row that did. One row a transaction:
     two transactions that lease several lanes could wait for each other.
@@ -252,7 +252,7 @@ def retry(
     key: RunKey,
     states: Collection[WorkState] = (WorkState.DEAD, WorkState.DONE),
 ) -> bool:
-    """Make a row in one of these states wait again, without tries; False where none is."""
+    """Make a row in one of these states wait again, without tries; False if none is."""
     is_selected = _WORK.state.in_(states)
     return connection.execute(_update(key).where(is_selected).values(_anew())).rowcount == 1
 

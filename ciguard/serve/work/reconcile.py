@@ -242,7 +242,7 @@ def synchronize_repositories(service: Service, *, removes: bool = True) -> None:
     stay.
 
     Args:
-        removes: False where the settings name only some of the service's repositories.
+        removes: False if the settings name only some of the service's repositories.
 
     Raises:
         GitHubError: GitHub did not list the App's installations.

@@ -1,7 +1,7 @@
 """Check and repair of stored objects: the service judges again the runs of damaged ones.
 
 SHA-256 and rows of each result file must be those of the manifest. The service judges from the
-artifacts that GitHub still has, else from their stored archives.
+artifacts that GitHub still has, otherwise from their stored archives.
 """
 
 from __future__ import annotations

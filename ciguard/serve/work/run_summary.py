@@ -178,7 +178,7 @@ def _verdict(report: Report | None) -> RunVerdict:
 
 
 def _tightest(legs: Sequence[Leg], budgets: dict[str, int | None]) -> tuple[int | None, int | None]:
-    """Return peak and budget of the shard with the highest ratio; else the largest peak."""
+    """Return peak and budget of the shard with the highest ratio; otherwise the largest peak."""
     measured = [(leg.peak_bytes, budgets.get(leg.shard)) for leg in legs]
     known = [(peak, budget) for peak, budget in measured if peak is not None]
     limited = [(peak, budget) for peak, budget in known if budget]
