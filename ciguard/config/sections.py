@@ -104,7 +104,7 @@ class NeedsConfig(Section):
 
     units: UnitPattern
     memory: SizeExpression | None = Field(
-        None, description="memory of a test, in addition to its process"
+        None, description="memory that a test needs, in addition to that of its process"
     )
     gpu: SizeExpression | None = Field(None, description="memory of a test on one GPU")
 
@@ -148,7 +148,8 @@ class SuiteConfig(Section):
     )
     closes_units: bool = Field(
         False,  # a default
-        description="whether the command writes [`closed` events](record.md#event-kinds)",
+        description="whether the command writes a [`closed` event](record.md#event-kinds) at the end "
+        "of each test or file",
     )
     parallel: bool | None = Field(
         None,
@@ -156,7 +157,8 @@ class SuiteConfig(Section):
     )
     workers: Literal["auto", "tool"] = Field(
         "auto",
-        description="limit of parallel tests: memory (`auto`) or none (`tool`)",
+        description="`auto`: run only as many tests at once as fit into memory; "
+        "`tool`: let the framework decide",
     )
     timeout: Seconds | None = Field(
         None, description="time limit of a test or, in some frameworks, of a file"
@@ -186,8 +188,8 @@ class PoolConfig(Section):
     runs_on: Annotated[Any, AfterValidator(_check_labels)] = Field(
         "ubuntu-latest",
         description=(
-            "type of runner, as in `runs-on`. For GitHub's runners, CPUs, memory and price are "
-            "known"
+            "type of runner, as in `runs-on`; ciguard knows CPUs, memory and price of GitHub's "
+            "runners"
         ),
     )
     cpus: int | None = Field(None, ge=1, description="number of CPUs")
@@ -222,7 +224,11 @@ class PlanConfig(Section):
         description="time for the other steps of the job, in addition to `limit`",
     )
     risk: float = Field(
-        0.01, gt=0, lt=1, description="accepted probability that any shard exceeds its deadline"
+        0.01,
+        gt=0,
+        lt=1,
+        description="accepted probability that at least one shard reaches its deadline, 90 s "
+        "before `limit`",
     )
     processes: int = Field(
         1, ge=1, le=256, description="largest number of concurrent test processes"
@@ -268,13 +274,13 @@ class GuardConfig(Section):
         description="accepted drop in the number of tests compared with the base branch",
     )
     min_units: int | None = Field(
-        None, ge=1, description="number of planned tests from which any drop is accepted"
+        None, ge=1, description="accept any drop if at least this many tests are planned"
     )
     min_executed: Annotated[float | None, BeforeValidator(share)] = Field(
         None,
         gt=0,
         le=1,
-        description='share of tests that must not be skipped, such as `"95%"`',
+        description='smallest accepted share of tests that are not skipped, such as `"95%"`',
     )
     orphans: int = Field(0, ge=0, description="number of listed tests that may be in no shard")
     empty: EmptyPolicy = Field(
@@ -376,19 +382,26 @@ class MetricConfig(Section):
         "",
         description="unit of the number, such as `MiB`, `ms`, `hms` or `%`",
     )
-    key: Texts = Field((), description="groups that must be equal in both logs")
+    key: Texts = Field(
+        (), description="named groups of `pattern`; only numbers with equal groups are compared"
+    )
     within: str = Field(
         "",
-        description="regular expression of a line that names the kernel or stage of later numbers",
+        description="regular expression of a heading in the log, such as the name of a kernel; the "
+        "numbers after it belong to it",
     )
     better: Literal["lower", "higher", ""] = Field("", description="better direction")
-    exact: bool = Field(False, description="whether any difference is a change")
+    exact: bool = Field(False, description="whether even the smallest difference is a change")
     at_least: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="lower bound; a smaller number, or none, is worse",
+        description="lower bound; the metric is worse if a number is smaller, or missing",
     )
-    at_most: float | None = Field(None, allow_inf_nan=False, description="upper bound, likewise")
+    at_most: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="upper bound; the metric is worse if a number is larger, or missing",
+    )
 
 
 class MetricsConfig(Section):
@@ -417,7 +430,8 @@ class ExperimentConfig(Section):
 
     setup: str = Field(
         "",
-        description="shell command that prepares the checkout of each commit",
+        description="shell command that prepares the checkout of each commit that an experiment "
+        "compares",
     )
     path: Texts = Field(
         (".venv/bin", "node_modules/.bin"),
@@ -453,7 +467,8 @@ class WorkflowConfig(Section):
     confirm_suspects: bool = Field(
         False,
         description=(
-            "whether jobs [run suspects again](../how-to/confirm-suspects.md) on both commits"
+            "whether jobs [run tests again](../how-to/confirm-suspects.md) that may be slower or "
+            "need more memory, on the base and on the pull request"
         ),
     )
     pages: Literal["", "public"] = Field(

@@ -146,8 +146,8 @@ def configuration() -> str:
         "",
         '- A *time* is a number of seconds or a text such as `"45m"` or `"1h30m"`.',
         '- A *size* is a number of bytes or a text such as `"16GB"` or `"500MiB"`.',
-        '- An *expression* is a size or a text such as `"4GiB + 2*150MiB"`, with the functions in',
-        "  [planning](../explanation/planning.md#declared-memory).",
+        '- An *expression* is a size or a text such as `"4GiB + 2*150MiB"`. [How planning works]'
+        "(../explanation/planning.md#declared-memory) lists its functions.",
         '- If the file defines no suite, ciguard uses one without a name: `[suite.""]`.',
         "",
         GENERATED,
@@ -158,7 +158,12 @@ def configuration() -> str:
         lines += _section(title, section)
     assert all(name == f"CIGUARD_{'_'.join(keys)}".upper() for name, keys in ENVIRONMENT.items())
     names = ", ".join(f"`{name}`" for name in ENVIRONMENT)
-    lines += ["## Environment variables", "", f"Each sets the key of its name: {names}."]
+    lines += [
+        "## Environment variables",
+        "",
+        "Each of these variables sets the key in its name; "
+        f"`CIGUARD_PLAN_SHARDS` sets `shards` in `[plan]`: {names}.",
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
