@@ -148,8 +148,8 @@ class SuiteConfig(Section):
     )
     closes_units: bool = Field(
         False,  # a default
-        description="whether the command writes a [`closed` event](record.md#event-kinds) at the end "
-        "of each test or file",
+        description="whether the command writes a [`closed` event](record.md#event-kinds) at the "
+        "end of each test or file",
     )
     parallel: bool | None = Field(
         None,
