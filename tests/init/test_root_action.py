@@ -64,7 +64,7 @@ OWN_JOB = {"_CIGUARD_ARTIFACTS": "true"}
             {"tests-artifact": "lists", "tests": "TEMP/ciguard-tests/all tests.txt"},
         ),
         ({"file": "x", "_CIGUARD_TESTS": "tests.txt"}, {"tests": "tests.txt"}),
-        ({}, "the workspace is empty: in a job of its own, set artifacts: true"),
+        ({}, "the workspace is empty: set artifacts: true in a separate job"),
         (
             {**OWN_JOB, "GITHUB_EVENT_NAME": "pull_request_target"},
             "refused for pull_request_target",

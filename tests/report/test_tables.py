@@ -70,7 +70,7 @@ def test_page_without_scripts_shows_first_rows_and_a_count() -> None:
     shown, _, rest = text.partition('<script type="text/plain">')
     assert shown.count("<td>newly failing</td>") == HTML_ROWS
     assert shown.rstrip().endswith(
-        f"and {TESTS - HTML_ROWS} more: where scripts run they are here, and all are in the JSON"
+        f"and {TESTS - HTML_ROWS} more: shown here if JavaScript runs; the JSON has all"
     )
     rest = rest.partition("</script>")[0]
     assert len(re.findall(r"^<tr>", rest, flags=re.MULTILINE)) == TESTS - HTML_ROWS

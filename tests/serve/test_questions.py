@@ -150,7 +150,7 @@ def what_did_we_pay(seen: OnCall) -> None:
     days = [cost["name"] for cost in costs if cost["by"] == "day"]
     assert days == sorted(days, reverse=True)
     assert by["pool", "default"]["price_usd"] > 0
-    assert seen.clicks_to("In vain", "red without a failed test") <= 2
+    assert seen.clicks_to("Wasted", "red without a failed test") <= 2
 
 
 def who_owns_it(seen: OnCall) -> None:
