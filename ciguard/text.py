@@ -60,12 +60,12 @@ def duration(value_s: float | None) -> str:
 
 
 def peak_text(peak: PeakPrograms) -> str:
-    """Return "a.py 51.4 GiB + b.py 3.10 GiB, GPU 52.0 GiB; apart they need 51.4 GiB"."""
+    """Return "a.py 51.4 GiB + b.py 3.10 GiB, GPU 52.0 GiB; one at a time: 51.4 GiB"."""
     shares = [f"{one_line(name)} {size(held)}" for name, held in peak.program_bytes.items()]
     rest = len(shares) - MAX_SHARES
     text = " + ".join(shares[:MAX_SHARES]) + (f" + {rest} more" if rest > 0 else "")
     text += f", GPU {size(peak.gpu_bytes)}" if peak.gpu_bytes else ""
-    return text + (f"; apart they need {size(peak.apart_bytes)}" if peak.apart_bytes else "")
+    return text + (f"; one at a time: {size(peak.apart_bytes)}" if peak.apart_bytes else "")
 
 
 def price(value_usd: float | None) -> str:

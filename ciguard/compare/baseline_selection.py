@@ -284,7 +284,7 @@ def find_in_history(
         if reference.run_attempt in (None, run.run_attempt):
             return from_history(history, position, argument)
         if strict:
-            what = f"the history knows attempt {run.run_attempt} of this run only"
+            what = f"the history has only attempt {run.run_attempt} of this run"
             raise InputError(what, where=where, fix=f"ask for {run.run_id}/{run.run_attempt}")
     if strict:
         raise InputError("no such run in the history", where=where, fix=_list_runs(history))
@@ -312,7 +312,7 @@ def newest_run_of_branch(
             return from_history(history, position, argument)
     branches = sorted({run.branch for run in history.runs if run.branch})
     fix = f"it has runs of {', '.join(branches)}" if branches else _list_runs(history)
-    raise InputError(f"the history has no run of branch {branch} before", where=where, fix=fix)
+    raise InputError(f"the history has no earlier run of branch {branch}", where=where, fix=fix)
 
 
 def join_by_name(
@@ -325,5 +325,5 @@ def join_by_name(
         return tuple(records), ""
     joined = assign_units(records, units)
     share = 100 * joined.matched / joined.cases if joined.cases else 100.0
-    note = f"{joined.matched:,} of {count_of(joined.cases, 'case')} ({share:.0f} %) joined by name"
+    note = f"{joined.matched:,} of {count_of(joined.cases, 'case')} ({share:.0f} %) matched by name"
     return joined.records, note

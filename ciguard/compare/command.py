@@ -161,7 +161,7 @@ def command(
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
         console.out(as_text(blocks(comparison)[:1]))
     if unknown := sorted(conditions - {*comparison.conditions_met}):
-        console.err(f"warning: --fail-on {','.join(unknown)}: not known of {noun}")
+        console.err(f"warning: --fail-on {','.join(unknown)}: unknown for {noun}")
     return exit_code(comparison, conditions, strict=strict)
 
 
@@ -265,14 +265,14 @@ def _compare(
         for word, side in zip(arguments, ("BASE", "HEAD"), strict=True)
     ]
     if isinstance(references[1], Base):
-        fix = "give the candidate: a run, a folder of records, or this"
-        raise UsageError("base is what a candidate is held against", where="HEAD: base", fix=fix)
+        fix = "name a run, a folder of records, or `this`"
+        raise UsageError("base cannot be the candidate", where="HEAD: base", fix=fix)
     head = resolver.resolve(references[1], arguments[1], "HEAD")
     newest = head.runs[-1] if head.runs else None
     base = resolver.resolve(references[0], arguments[0], "BASE", newest)
     if results and base.recorded.run_id is None and head.recorded.run_id is None:
-        fix = "name a run of GitHub by its id, or result files as BASE and HEAD"
-        raise UsageError("no run's artifacts are read", where=f"--results {results[0]}", fix=fix)
+        fix = "name a run of GitHub by its id, or name result files as BASE and HEAD"
+        raise UsageError("no artifacts of a run are read", where=f"--results {results[0]}", fix=fix)
     for side, argument in zip((base, head), arguments, strict=True):
         if drill := drill_of(side.recorded.records):
             raise InputError(f"is a drill ({drill})", where=argument, fix="name another run")
@@ -376,8 +376,8 @@ class _Resolver:
         current_run = self.lookup.current_run()
         branch = current_run.base_branch if current_run is not None else None
         if branch is None:
-            what = "base is chosen from a history, and there is none"
-            fix = "--history FILE or branch:NAME; or name a run, or branch:NAME of GitHub's runs"
+            what = "base is chosen from the history, and there is no history"
+            fix = "pass --history FILE or branch:NAME, or name a run or branch:NAME of GitHub"
             raise UsageError(what, where=where, fix=fix)
         return self._newest(branch, argument, where, head)
 
@@ -390,10 +390,10 @@ class _Resolver:
             if run is not None:
                 return _Runs((run,))
         if self.history is None and not reference.server and not self.lookup.can_query_github:
-            what = "a run id is looked up in a history or on GitHub, and there is neither"
+            what = "a run id needs a history or GitHub, and neither is there"
             fix = (
-                "--history FILE or branch:NAME; --repo OWNER/NAME with a GITHUB_TOKEN; or name a "
-                "folder of records"
+                "pass --history FILE or branch:NAME, or --repo OWNER/NAME with a GITHUB_TOKEN, or "
+                "name a folder of records"
             )
             raise UsageError(what, where=where, fix=fix)
         return _read(self.lookup.on_github(reference, where), argument)

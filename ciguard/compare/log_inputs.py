@@ -53,7 +53,7 @@ def are_logs(folder: Path, arguments: tuple[str, str]) -> bool:
         f"two logs ({', '.join(local.LOG_SUFFIXES)}, archives with N_name.txt, addresses of jobs)"
     )
     fix = f"compare {kinds}, or two runs"
-    raise UsageError(f"{log} is a text log, and {other} is none", where=where, fix=fix)
+    raise UsageError(f"{log} is a text log, and {other} is not one", where=where, fix=fix)
 
 
 def compare_log_inputs(

@@ -58,9 +58,9 @@ _CAVEATS: Final[dict[Caveat, str]] = {
     "base missing": "a log of the base is missing on GitHub",
     "candidate missing": "a log of the candidate is missing on GitHub",
     "jobs missing": "the candidate has no log of",
-    "not reached": "nothing shows that the candidate came so far",
+    "not reached": "the candidate may have ended before some values of the base",
     "nothing in common": "the logs have no value in common",
-    "values missing": "values of the base have no equal in the candidate",
+    "values missing": "the candidate does not have all values of the base",
     "nothing judged": "no value could be judged",
 }
 # The caveats with which base, or candidate, has more texts than those that were counted.
@@ -112,7 +112,7 @@ def _changes(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
     failures, warnings = comparison.failures, comparison.warnings
     yield sum(count.after > count.before for count in failures), "failure", "more often"
     yield sum(count.after < count.before for count in failures), "failure", "less often"
-    yield sum(count.earlier is not None for count in failures), "failure", "of another amount"
+    yield sum(count.earlier is not None for count in failures), "failure", "with a different amount"
     differences = [warning.change.after - warning.change.before for warning in warnings]
     yield sum(lines for lines in differences if lines > 0), "counted line", "more"
     yield -sum(lines for lines in differences if lines < 0), "counted line", "fewer"
@@ -123,7 +123,7 @@ def _no_pairs(comparison: LogComparison) -> Iterator[tuple[int, str, str]]:
     if comparison.state == "inconclusive":
         pairing = comparison.pairing
         yield len(pairing.counts), "value", "more or less often"
-        yield len(pairing.nearest), "value", "with another key"
+        yield len(pairing.nearest), "value", "with a different key"
         sides = (comparison.base, comparison.candidate)
         yield sum(len(side.unreadable) for side in sides), "text", "in the place of a number"
 
@@ -256,7 +256,7 @@ def _pair_item(
     """Describe two similar values: their difference, and why they have no verdict."""
     before, after = pair.before, pair.after
     old, new = (amount_text(value.value, value.unit) for value in (before, after))
-    reason = "; refused, because one of them has its equal in the other log" if is_refused else ""
+    reason = "; not compared: one of them has an equal in the other log" if is_refused else ""
     return Item((
         Code(before.name), f" {old} (", *_place(before, sides[0]),
         f") and {new} (", *_place(after, sides[1]),
@@ -274,7 +274,7 @@ def _place(value: LogValue, side: LogSide) -> tuple[doc.Span, ...]:
 def _differing(fields: Sequence[KeyDifference]) -> tuple[doc.Span, ...]:
     texts: list[doc.Content] = []
     for field in fields:
-        printed = f" (both print {field.printed_alike})" if field.printed_alike else ""
+        printed = f" (both are printed as {field.printed_alike})" if field.printed_alike else ""
         text = f"{field.name} {field.before or 'absent'}, not {field.after or 'absent'}"
         texts.append((Code(text), printed))
     return doc.join(texts)
@@ -293,7 +293,7 @@ def _counts(comparison: LogComparison) -> Section:
         for count in comparison.pairing.counts
     )  # fmt: skip
     table = Table(columns, rows, "value")
-    return Section("counts", (table,), "Number of values, where it differs")
+    return Section("counts", (table,), "Different numbers of values")
 
 
 def _failures(comparison: LogComparison) -> Section:
@@ -320,12 +320,12 @@ def _failure(failure: FailureCount, comparison: LogComparison) -> Row:
 
 def _warnings(comparison: LogComparison) -> Section:
     texts = [
-        f"{_name(compared.pair.before)} differs: other values may follow from it"
+        f"{_name(compared.pair.before)} differs: other values may depend on it"
         for compared in comparison.pairs
         if compared.verdict == "changed" and compared.pair.before.name.endswith("_limit")
     ]
     texts += [
-        f"{side.name}:{text.place.line}: {text.name} is no number: {text.text}"
+        f"{side.name}:{text.place.line}: {text.name} is not a number: {text.text}"
         for side in (comparison.base, comparison.candidate)
         for text in side.unreadable
     ]

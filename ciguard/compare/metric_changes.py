@@ -442,7 +442,7 @@ def violation_text(violation: BoundViolation) -> str:
 def metric_verdict(metric: MetricChange | MetricCount) -> str:
     """Return "worse (n=20, 95 % CI +21..+28 %)", "worse (exact)", "not judged: ..."."""
     if isinstance(metric, MetricCount):
-        return "not judged: another number of values" if metric.n_after else "missing"
+        return "not judged: different number of values" if metric.n_after else "missing"
     word = metric.verdict
     if metric.runs < MIN_RUNS_TO_CONFIRM and not metric.is_exact:
         few = f"{word}: {metric.runs} of {MIN_RUNS_TO_CONFIRM} runs that metrics need"
@@ -480,7 +480,7 @@ def metrics_text(metrics: Metrics) -> str:
     moved, judged = metrics.moved, sum(metrics.verdicts.values())
     larger = sum(change.after > change.before for change in moved)
     both = f"{count_of(len(metrics.changes), 'metric')} in both runs"
-    none = "no metric has as many values in both runs"
+    none = "no metric has the same number of values in both runs"
     sizes = f"{larger} larger and {len(moved) - larger} smaller by {100 * NOTABLE_RATIO:.0f} %"
     parts = [f"{both}, {sizes} or more" if metrics.changes else none]
     if judged or metrics.violations:
@@ -488,12 +488,12 @@ def metrics_text(metrics: Metrics) -> str:
         if metrics.unjudged:
             parts.append(f"{len(metrics.unjudged)} not judged, {sizes} or more")
     if metrics.counts:
-        parts.append(f"{len(metrics.counts)} with another number of values")
+        parts.append(f"{len(metrics.counts)} with different numbers of values")
     if metrics.only_before or metrics.only_after:
-        parts.append(f"{metrics.only_before} only before, {metrics.only_after} only now")
+        parts.append(f"{metrics.only_before} only in the base, {metrics.only_after} only now")
     if metrics.other_conditions:
         runs = count_of(metrics.other_conditions, "past run")
-        parts.append(f"{runs} under other conditions left out")
+        parts.append(f"{runs} with other conditions left out")
     return "; ".join(parts)
 
 

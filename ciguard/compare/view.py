@@ -181,11 +181,11 @@ def _transitions(cases: Sequence[Transition], links: Links) -> tuple[Section, Se
     changed, both = (
         [case for case in cases if case.fails_on_both == is_both] for is_both in (False, True)
     )
-    folded = Details(f"{len(both):,} failing on both", (_transition_table(both, links),))
+    folded = Details(f"{len(both):,} failing in both runs", (_transition_table(both, links),))
     number, title = (len(changed), "changed test"), "Tests that changed"
     return (
         Section("transitions", (_transition_table(changed, links),), title, number, drop=4),
-        Section("failing_on_both", (folded,), size=(len(both), "failure on both"), drop=6),
+        Section("failing_on_both", (folded,), size=(len(both), "shared failure"), drop=6),
     )
 
 
@@ -296,7 +296,7 @@ def _change(group: Sequence[CaseChange], links: Links) -> Row:
     first, *others = group
     name = _name([change.key for change in group], links)
     if others:
-        name = (*name, f"; numbers of {first.key.variant}")
+        name = (*name, f"; the numbers are those of {first.key.variant}")
     before, after = words.value_texts(first)
     return (
         name,
@@ -356,7 +356,7 @@ def _metric(metric: MetricChange | MetricCount) -> Row:
 def _both_runs(comparison: Comparison, links: Links) -> Section:
     legs, baseline = comparison.legs, comparison.baseline
     unlisted = tuple(
-        Item(as_sentence(f"{text}, in the JSON and on the HTML page"))
+        Item(as_sentence(f"{text}: see the JSON or the HTML page"))
         for verdict in (comparison.memory, comparison.durations)
         if (text := words.unlisted_text(verdict))
     )
@@ -379,7 +379,7 @@ def _totals(comparison: Comparison) -> Facts:
         after = _placeholder(comparison) if total.after is None else show(total.after)
         n = count_of(total.n, "baseline run")
         if total.name == "tests_s":
-            n = f"{count_of(total.n, 'test')} that passed in both"
+            n = f"{count_of(total.n, 'test')} that passed in both runs"
         elif total.n > 1:
             n = f"median of {n}"
         rows.append((words.total_title(total), f"{show(total.before)} ({n}) -> {after}"))
@@ -403,7 +403,7 @@ def _costs(comparison: Comparison) -> str:
     alone = any(cost is not None and not cost.includes_all_jobs for cost in (before, after))
     old = "-" if before is None else words.cost_text(before)
     new = _placeholder(comparison) if after is None else words.cost_text(after)
-    return f"{old} -> {new}{', of the shards alone' * alone}"
+    return f"{old} -> {new}{' (only the shards)' * alone}"
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:

@@ -62,7 +62,7 @@ WORDS: Final[Mapping[Why, Words]] = {
     "broken": Words(f"passed in {{runs:run}} of {{base}}, {_HERE}", "fix"),
     "one_try": Words("passed in {runs:run} of {base}, failed in its only try here", "fix"),
     "rate": Words(f"{_RATE}, {_HERE} (likelihood ratio {{ratio:,}})", "fix"),
-    "between": Words(f"{_RATE}, {_HERE}: neither alike nor far apart", "re-run"),
+    "between": Words(f"{_RATE}, {_HERE}: too few tries to decide", "re-run"),
     "new": Words("in no run of {base}, so probably added here", "fix the test or the code"),
     "after": Words(
         "passes alone, fails after {after}[; {past}]", "reset what the other test changes"
@@ -71,9 +71,9 @@ WORDS: Final[Mapping[Why, Words]] = {
         "passes alone, fails after the tests before it[; {past}]", "reproduce with its shard"
     ),
     "alone_only": Words(
-        "passes alone, not tried again after the tests before it", "reproduce with its shard"
+        "passes alone; not tried after the tests before it", "reproduce with its shard"
     ),
-    "skipped": Words("executed in no run of {base}, where it was skipped", "fix, or skip it again"),
+    "skipped": Words("skipped in all runs of {base}", "fix, or skip it again"),
     "no_past": Words("no run of {base} to compare with", "compare once {base} has runs"),
     "few_runs": Words(
         "passed in only {runs:run} of {base}, failed here",

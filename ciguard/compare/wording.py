@@ -38,10 +38,9 @@ LEAK_TIER_TEXT: Final[dict[Tier, str]] = {
     "unjudged": "growing memory",
 }
 UNJUDGED_TEXT: Final[dict[UnjudgedReason, str]] = {
-    "same run": "both are the same run, so there is nothing to compare",
-    "baseline incomplete": "no number is judged, as every shard that measured it before is "
-    "incomplete",
-    "few baseline runs": "memory and time are judged from {least} baseline runs on, there {are}",
+    "same run": "both runs are the same, so there is nothing to compare",
+    "baseline incomplete": "no number is judged: each shard that measured it is incomplete",
+    "few baseline runs": "memory and time are judged from {least} baseline runs on; there {are}",
 }
 ANCESTRY_SOURCE_TEXT: Final[dict[AncestrySource, str]] = {
     "git": "git",
@@ -58,7 +57,7 @@ EXCLUDED_RUN_TEXT: Final[dict[ExclusionReason, str]] = {
     "other_branch": "on another branch",
     "own_push": "an earlier push of the pull request",
     "not_before": "not before the candidate",
-    "no_ancestor": "of a commit that is no ancestor",
+    "no_ancestor": "of a commit that is not an ancestor",
     "other_event": "of another event",
     "too_old": f"older than the last {VALUES_PER_KEY}",
 }
@@ -69,19 +68,18 @@ EXCLUDED_VALUES_TEXT: Final[dict[ExcludedValuesReason, str]] = {
 }
 NOTE_TEXT: Final[dict[NoteKind, str]] = {
     "no_base": "There is no base: no transitions are shown.",
-    "incomplete_base": "The base is incomplete: a test that is called added may have been lost "
-    "there.",
-    "blocks_moved": "{count:block} of tests moved between {total:shard} during the candidate.",
+    "incomplete_base": "The base is incomplete: an added test may be one that was lost there.",
+    "blocks_moved": "{count:block} of tests moved between {total:shard} of the candidate.",
     "resharded": "{count:,} of {total:,} tests ran in another shard than in the base: wall time "
-    "and peak memory of a shard are those of other tests.",
+    "and peak memory of a shard belong to different tests.",
     "not_passed": "Not compared: numbers of {count:test} that did not pass.",
-    "confirmation": "{runs:,} runs of base and head in turn on one machine: {count:,} of "
+    "confirmation": "{runs:,} alternating runs of base and head on one machine: {count:,} of "
     "{total:suspect} confirmed.",
     "confirmation_of_other_commit": "The experiment ran commit {detail}, not the candidate: it "
     "confirms nothing.",
     "confirmation_failed": "The experiment could not judge the suspects: {detail}.",
-    "confirmation_by_judged_run": "The judged run itself ran the experiment: the result is its own "
-    "claim.",
+    "confirmation_by_judged_run": "The judged run itself ran the experiment, and can have changed "
+    "its result.",
     "confirmation_unreadable": "The result of the experiment cannot be read: {detail}.",
     "no_previous_run": "Nothing can be confirmed: the previous run of this pull request is not "
     "available ({detail}).",
@@ -99,7 +97,7 @@ TOTALS: Final[dict[TotalName, str]] = {
     "gpu_bytes": "memory of GPU {device}",
     "swap_growth_bytes": "swap growth",
 }
-PAID_ONCE: Final = "what a process pays once, as imports and caches, may be the whole change"
+PAID_ONCE: Final = "one-time costs of a process, as imports, may be the whole change"
 CHANGE_NOUN: Final = {  # by verdict of an unconfirmed change
     "suspect": "suspect",
     "possible gain": "possible gain",
@@ -120,6 +118,8 @@ def kind_text(kind: TransitionKind) -> str:
     """Return "newly timed out", "timed out, added" or "gone"."""
     if kind in ("removed", "no_longer_run"):
         return "gone"
+    if kind == "failing_on_both":
+        return "failing in both runs"
     return kind.replace("_added", ", added").replace("_", " ")
 
 
@@ -191,8 +191,8 @@ def _measure_verdict(verdict: MeasureVerdict, *, brief: bool) -> str:
     judged = f" ({count_of(verdict.judged_tests, 'test')} judged, n={verdict.n})"
     if word == "not measured":
         if verdict.measure == "wall_s":
-            return ": no test of 50 ms or more was measured in both"
-        return ": not measured in both"
+            return ": no test of 50 ms or more was measured in both runs"
+        return ": not measured in both runs"
     if word == "baseline incomplete":
         return f": {UNJUDGED_TEXT['baseline incomplete']}"
     if word == "incomplete":
@@ -281,7 +281,7 @@ def suite_speed_text(speed: SuiteSpeed) -> str:
     if speed.measured_ratio is not None:
         tests = 1 + speed.measured_ratio
         return (
-            f"whole suite: unclear: its tests took {tests:.2f} times as long as usual, the CPU "
+            f"whole suite: unclear: its tests took {tests:.2f} times as long as usual, and the CPU "
             f"probe of its runners {tests / (1 + speed.ratio):.2f} times (n={speed.n})"
         )
     aside = ""
@@ -313,10 +313,10 @@ def doubled_texts(comparison: Comparison) -> Iterator[str]:
     for total in comparison.totals:
         if total.is_doubled and total.name == "tests_s":
             tests, before = count_of(total.n, "test"), duration(total.before)
-            yield f"{tests} that passed in both took {duration(total.after)}, {before} in the base"
+            yield f"{tests} that passed in both runs took {duration(total.after)}, {before} before"
         elif total.is_doubled:
             before = duration(total.before)
-            yield f"the shards took {duration(total.after)} in sum, {before} in the baseline"
+            yield f"all shards together took {duration(total.after)}, {before} before"
 
 
 def total_title(total: Total) -> str:
@@ -383,7 +383,7 @@ def lost_text(lost: LostUnits) -> str:
     tests = count_of(len(lost.units), "test")
     if lost.certain:
         return f"{tests} lost with {shards}"
-    return f"{tests} of the base without a result: lost with {shards}, or removed"
+    return f"{tests} of the base without a result: removed, or lost with {shards}"
 
 
 def moved_texts(case: Transition) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ MAX_SHARDS: Final = 3  # shards that the headline names; it counts the others
 # (the last is the kind of the omitted rest), noun and verb.
 _REPEATED: Final = ("flaky_new_test", *(f"new_test_fails_{how}" for how in DEPENDENCES))
 COUNTED: Final[Sequence[tuple[tuple[str, ...], str, str]]] = (
-    (("above_limit", "more_above_limit"), "test", "took more than a limit"),
+    (("above_limit", "more_above_limit"), "test", "above a limit"),
     ((*_REPEATED, "more_flaky_new_tests"), "new or changed test", "failed when repeated"),
 )
 SUMMED_UP: Final = (*chain.from_iterable(kinds for kinds, _, _ in COUNTED), "unexplained_exit")
@@ -157,7 +157,7 @@ def _passed(verdict: Verdict) -> str:
     cases = sum(verdict.counts.values())
     of_cases = "of them" if cases == verdict.planned else f"of {count_of(cases, 'case')}"
     suffix = f", {skipped:,} {of_cases} skipped" if skipped else ""
-    rest = f", nothing is known of {count_of(unknown, 'shard')} without tests" if unknown else ""
+    rest = f", {count_of(unknown, 'shard')} without tests left no record" if unknown else ""
     return f"{every} of {shards} {has} a result{suffix}{_difference(verdict)}{rest}"
 
 

@@ -558,9 +558,9 @@ def _moved_text(moved: MovedUnits) -> str:
 def _cost_text(moved: MovedUnits) -> str:
     """Word the costs of claims, and the tests that ran twice."""
     text = (
-        f"{count_of(moved.requests, 'request')} to the service; shards ran no test for "
-        f"{duration(moved.waited_s)} while they waited for an answer, and for "
-        f"{duration(moved.starts_s)} while further processes started (sums over all shards)"
+        f"{count_of(moved.requests, 'request')} to the service. In all shards, no test ran for "
+        f"{duration(moved.waited_s)} while shards waited for an answer, and for "
+        f"{duration(moved.starts_s)} while further processes started"
     )
     if not moved.ran_twice:
         return f"{text}."
@@ -581,8 +581,8 @@ def _moved(moved: MovedUnits | None, links: Links) -> Section:
     )
     table = Table(columns, tuple(_moves(leg, links) for leg in moved.legs), "shard")
     explanation = (
-        "Without moves: the wall time of the shard with the tests that the plan gives it, each as "
-        "long as where it ran, and without waits and further process starts."
+        "Without moves: the predicted wall time of the shard with the tests of its plan, from the "
+        "measured times of these tests. Waits and further process starts are left out."
     )
     blocks = (
         Paragraph(f"{_moved_text(moved)}."),

@@ -39,10 +39,10 @@ _JOB: Final = "check its job: the step with the tests did not begin"
 _UPLOAD: Final = "check the step that uploads its record, then run it again"
 _GITHUB: Final = "run this command again when GitHub answers"
 _UPDATE: Final = "update ciguard"
-_ACKNOWLEDGE: Final = "set guard.orphans = {count} in the configuration of the base"
+_ACKNOWLEDGE: Final = "set guard.orphans = {count} in the configuration of the base branch"
 _NOT_COUNTED: Final = "pass only the records of this run; this one was not counted"
 _FILE: Final = "remove the file if it has no tests; otherwise repair it, or list its tests"
-_FOREIGN_FILE: Final = "check what the job uploaded: `ciguard run` does not write this"
+_FOREIGN_FILE: Final = "check what the job uploaded: `ciguard run` does not write such files"
 _NO_RESULT: Final = "{units:planned test} without a result"
 _FEWER: Final = (
     "{now:test} {known}[ of {combination}], {before:,} on the base (-{drop_ratio}[, {source}])"
@@ -84,7 +84,7 @@ WORDS: Final[Mapping[str, Words]] = {
     # The end of a shard, by GitHub's list of jobs.
     "no_job": Words(
         'no job of this run is named "{name}"',
-        "check that the matrix is made from this plan, unchanged",
+        "give the job the matrix of this plan, unchanged",
     ),
     "job_limit": Words(
         "the job hit its limit[ of {limit_s}]",
@@ -105,10 +105,10 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "artifact_name": Words("artifact name {name!r} is not valid", "use {valid_name!r}"),
     "conclusion_unknown": Words(
-        "the conclusion of its job ({conclusion!r}) is unknown to this version", _UPDATE
+        "this version does not know the conclusion of its job, {conclusion!r}", _UPDATE
     ),
     "job_open": Words(
-        "GitHub lists its job as not ended", "wait until it has ended, then run this command again"
+        "GitHub lists its job as not completed", "run this command again when it is completed"
     ),
     "job_succeeded": Words("its job succeeded", _UPLOAD),
     "tests_exited": Words("its tests ended with exit code {exit_code}"),
@@ -122,7 +122,7 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "job_ambiguous": Words(
         "several jobs of this run have its name[; its record is of attempt {attempt}]",
-        "give each job a name of its own",
+        "give each job a different name",
     ),
     # The jobs of the run.
     "jobs_unknown": Words("the verdict does not consider how the jobs ended"),
@@ -140,19 +140,19 @@ WORDS: Final[Mapping[str, Words]] = {
         "end the name of the matrix job with `${{{{ matrix.ciguard }}}}`",
     ),
     "attempt_unknown": Words(
-        "whether it ran again is unknown[: its record is of attempt {theirs}, this is {ours}]",
+        "it may have run again[: its record is of attempt {theirs}, this is attempt {ours}]",
         _GITHUB,
     ),
     "not_planned_again": Words(
-        "attempt {attempt} plans again, but its job {job} is {conclusion!r}: "
-        "these results are of the attempt before",
+        "the results are of an earlier attempt: attempt {attempt} plans again, but its job {job} "
+        "is {conclusion!r}",
         "check the log of that job, then run it again",
     ),
     "needs_empty": Words(
         "`needs` names no job",
         "give this job `needs:` with the jobs of plan and shards, or leave --needs out",
     ),
-    "job_excused": Words("job {job} failed; what failed in it does not fail the run"),
+    "job_excused": Words("job {job} failed; its failures do not fail the run"),
     "job_failed": Words("job {job} failed", "see the failed tests"),
     "job_unexplained": Words("job {job} failed, but no record explains it", "check its log"),
     "job_died": Words("job {job}: {ending:words}", _RERUN),
@@ -172,11 +172,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "at {at_s}, the last sample"
     ),
     "peak_programs": Words(
-        "most memory at {at_s}: {program_bytes}[, GPU {gpu_bytes}]; apart they need {apart_bytes}"
+        "most memory at {at_s}: {program_bytes}[, GPU {gpu_bytes}]; one at a time: {apart_bytes}"
     ),
     "failed_allocation": Words("asked for {requested_bytes}[ on {device}]"),
     "event": Words("{event:words} at {at_s}[: {detail}]"),
-    "stops": Words("it stops, and no kill explains that"),
+    "stops": Words("the record ends, and shows no kill"),
     "not_fetched": Words("{what} ({error})"),
     "not_queried": Words("more than {limit} jobs died, so GitHub was not asked about each"),
     # Records that are missing, or of another plan, run or shard.
@@ -187,8 +187,8 @@ WORDS: Final[Mapping[str, Words]] = {
     "no_record_of_plan": Words("no record of this plan"),
     "other_plan": Words("{source} is of plan {theirs}, not {ours}", _NOT_COUNTED),
     "only_other_plans": Words(
-        "no record is of this plan: {source} is not[, but of plan {theirs}][, nor are {more} more]",
-        "pass the plan that these records were made with, or the records of this plan's run",
+        "no record is of this plan: {source} is of another one[, {theirs}][; so are {more} more]",
+        "pass the plan of these records, or the records of this plan's run",
     ),
     "other_repository": Words("{source} is of repository {theirs}, not {ours}", _NOT_COUNTED),
     "other_commit": Words("{source} is of commit {theirs}, not {ours}", _NOT_COUNTED),
@@ -204,7 +204,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "check the upload: supervisor.jsonl of the record is missing or damaged",
     ),
     "older_record_without_shard_line": Words(
-        "a record of attempt {theirs} has no shard line ({source}); that of attempt {ours} counts"
+        "a record of attempt {theirs} has no shard line ({source}); attempt {ours} counts"
     ),
     "empty_record_file": Words(
         "empty files, although each shard has a record: {files}", "check what the jobs upload"
@@ -216,7 +216,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "unread_file": Words("{problem}; it was not read", _FOREIGN_FILE),
     "unread_files": Words("{count:,} more files or artifacts were not read", _FOREIGN_FILE),
     "duplicate_record": Words(
-        "its record is here more than once: {sources}", "pass each record once"
+        "its record was passed more than once: {sources}", "pass each record once"
     ),
     # Records that are damaged or contradict themselves, and ends of processes.
     "damaged": Words(
@@ -229,17 +229,19 @@ WORDS: Final[Mapping[str, Words]] = {
         "its record contradicts itself[ {count} times]",
         "run it again: `ciguard run` does not write such a record",
     ),
-    "process_lines": Words("process {process} does not have one start before one end"),
+    "process_lines": Words("process {process} does not have one start and then one end"),
     "process_end": Words(
         "process {process} ended ({ending:words}, exit code {exit_code}), and no line explains it"
     ),
-    "concurrent_units": Words("{count:unit} ran in two processes at once: {unit!r}"),
-    "too_many_tries": Words("{count:unit} failed and ran again, but has one try: {unit!r}"),
+    "concurrent_units": Words("{count:test} ran in two processes at once: {unit!r}"),
+    "too_many_tries": Words("{count:test} failed and ran again, but may run only once: {unit!r}"),
     "lines_missing": Words(
-        "its end line counts {counted:{what}}, its record holds {found:,}",
+        "its record ends with a count of {counted:{what}}, but holds {found:,}",
         "check its upload: a file of the record is missing; then run it again",
     ),
-    "end_incomplete": Words("it ended with exit code 13, but each test has a result", _RERUN),
+    "end_incomplete": Words(
+        "it ended with exit code 13 (incomplete), but each test has a result", _RERUN
+    ),
     "failure_missing": Words(
         "it ended with failed tests, but its record holds no failed result",
         "check the log of its job",
@@ -251,37 +253,37 @@ WORDS: Final[Mapping[str, Words]] = {
         "last test",
     ),
     "no_exit": Words(
-        "[process {process} did not end: ]after its last test {after_s}, then stopped"
+        "[process {process} did not end: ]stopped {after_s} after its last test"
         "[; threads left over: {threads}]",
         _THREADS,
     ),
     "threads_left": Words(
-        "[process {process}: ]after its last test {after_s}: threads left over[, {threads}]",
+        "[process {process} ended ]{after_s} after its last test: threads left over[, {threads}]",
         _THREADS,
     ),
     "serial": Words("one test at a time: several do not fit into its memory"),
     "fewer_workers": Words(
         "{workers} of {tool_workers} workers: no more fit into its memory, by measured peaks"
     ),
-    "session_teardown": Words("after its last test {after_s}: session teardown"),
-    "process_exit": Words("after its last test {after_s}: process exit"),
+    "session_teardown": Words("{after_s} after its last test: session teardown"),
+    "process_exit": Words("{after_s} after its last test: process exit"),
     "died_between_tests": Words(
         "process {process} ended by {ending:words} ({exit_code:exit}), and no test explains it"
         "[; last output: {output}]",
         "check why it ended",
     ),
     "reaper_killed": Words(
-        "the parent of process {process}, which is ciguard's own, was killed",
+        "ciguard's supervisor of process {process} was killed",
         "find the test that kills its parent process",
     ),
     "ran_beside": Words(
-        "{units:test} ran beside {culprit}, which ended their process, and again alone"
+        "{units:test} ran in the process that {culprit} ended, and ran again alone"
     ),
     # Planned tests without a result in a job that ended by itself, by the reason that it recorded.
     "not_imported": Words(
         _NO_RESULT,
-        "run {file} alone: it was listed after others for the plan, and may import only after one "
-        "of them; if it does import alone, install what the job lacks",
+        "run {file} alone: for the plan it was imported after other files, and may need one of "
+        "them; if it can be imported alone, install the package that this job does not have",
     ),
     "deselected": Words(_NO_RESULT, "remove the plugin or option that deselects them in the job"),
     "not_found": Words(
@@ -293,11 +295,13 @@ WORDS: Final[Mapping[str, Words]] = {
     "in_files": Words(
         _NO_RESULT, "let the command append a result line for it, or name it in a result file"
     ),
-    "not_run": Words(_NO_RESULT, "run it again: its job ended before it started"),
+    "not_run": Words(_NO_RESULT, "run its job again: it ended before this test"),
     "no_result": Words(_NO_RESULT, "let the command append one result line for each of its tests"),
-    "no_reason_recorded": Words(_NO_RESULT, "make the plan again on this commit: they may be gone"),
+    "no_reason_recorded": Words(
+        _NO_RESULT, "make the plan again on this commit: the tests may be gone"
+    ),
     # The reason for which one planned test has no result, in the list of these tests.
-    "not_mentioned": Words("its job ended by itself, and recorded nothing about it"),
+    "not_mentioned": Words("its job ended by itself, without a record of this test"),
     "reported": Words("{detail}"),
     "shard_without_record": Words("its shard has no record"),
     "stopped": Words("stopped: {ending:words}"),
@@ -308,11 +312,11 @@ WORDS: Final[Mapping[str, Words]] = {
     # Tests that another shard claimed.
     "claim_without_record": Words(
         "{units:test} moved to another job[, that of shard {claimer}], and no record claims them",
-        "check the step that uploads the record of that job, then run this one again",
+        "check the step that uploads the record of that job, then run this job again",
     ),
     "not_claimed_again": Words(
-        "{units:test} that shard {claimer} claimed in attempt {attempt}, and not again",
-        "run the job of shard {owner} again, whose tests these are in the plan, or all jobs "
+        "{units:test} claimed by shard {claimer} in attempt {attempt}, and not claimed again",
+        "run the job of shard {owner} again, which has these tests in the plan, or all jobs "
         '("Re-run failed jobs" leaves out a job that succeeded)',
     ),
     # The plan: collected tests, and those of the base.
@@ -329,7 +333,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "fewer_units": Words(
         _FEWER,
         "bring them back, update the branch, or set guard.min_units in the configuration of the "
-        "base to {planned} or less",
+        "base branch to {planned} or less",
     ),
     "fewer_units_accepted": Words(f"{_FEWER}: accepted by guard.min_units = {{min_units}}"),
     "combination_gone": Words(
@@ -347,8 +351,8 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "expected_shards": Words(
         "{count:,} of {expected:expected shard} have results",
-        "check the jobs that left none: after a failed step, a step needs `if: always()` or a "
-        "condition like it; if their number is right, set `expect` to {count}",
+        "check the jobs without results: after a failed step, the upload needs `if: always()` or a "
+        "similar condition; if {count} is the right number, set `expect` to it",
     ),
     "absent_shards": Words(
         "no results of {absent}, which run {run_id} of the base had",
@@ -367,58 +371,58 @@ WORDS: Final[Mapping[str, Words]] = {
         "repair {test} first",
     ),
     "orphans_lost": Words(
-        "{units:missing test} ran here last, in run {run_id}: {tests}",
+        "{units:missing test} last ran in this shard in run {run_id}: {tests}",
         "check its filter, and the log of its job",
     ),
     "orphans_accepted": Words(
         "{count:test} in no shard: acknowledged by guard.orphans = {accepted}",
-        "[lower it to {fewer}, so that one more is seen]",
+        "[lower guard.orphans to {fewer}, so that one more is reported]",
     ),
     "base_tests_gone": Words(
-        "this plan lacks {units:test} of the plan of {source}: {tests}",
+        "this plan does not have {units:test} of the plan of {source}: {tests}",
         "check that they were removed on purpose",
     ),
     # Cases that a run of the base had: all of a file, some of an unchanged or changed file, or
     # some of which it is unknown whether their file changed (`cases_gone`).
     "all_cases_gone": Words(
-        "{units:file} with {total:case} in run {run_id} ran none of them: {cases}",
-        "check why: a condition at the top of the file, or an import; delete a file without tests",
+        "{units:file} ran none of {total:case} that run {run_id} had: {cases}",
+        "check for a condition at the top of the file, or an import; delete a file without tests",
     ),
     "cases_gone_of_unchanged_file": Words(
         "{count} of {total:case} that run {run_id} had did not run, and the files are unchanged: "
         "{cases}",
-        "check the log of the job for a program that ended early, as by exit(0) in a test; if a "
-        "shared file had them, change these files too",
+        "check the log of the job for a program that ended early, as by exit(0) in a test; if you "
+        "removed them from a shared file, change these files too",
     ),
     "cases_gone": Words(
         "{count} of {total:case} that run {run_id} had did not run: {cases}",
-        "check that they were removed on purpose, and did not end with their program",
+        "check that they were removed on purpose, and that no program ended early",
     ),
     "cases_gone_of_changed_file": Words(
         "{count} of {total:case} of changed files that run {run_id} had did not run: {cases}",
         "check that they were removed on purpose",
     ),
     "base_plan_unread": Words(
-        "the plan of the base could not be read ({error}): whether tests are gone is not known"
+        "the plan of the base could not be read ({error}): tests may be gone"
     ),
     "emptied_file": Words(
         "{count:test file} without a planned test, but with tests on the base: {files}", _FILE
     ),
     "omitted_file": Words(
         "{count:test file} skipped or deselected, but with tests on the base: {files} ({reasons})",
-        "install what the job that plans lacks, or take the skip or the option back",
+        "install the missing package in the job that plans, or remove the skip or the option",
     ),
     "excluded": Words("{units:test} excluded by rule: {rules}"),
     # Settings by which tests do not run.
     "nothing_ran": Words(
         'NOTHING RAN[ of suite "{suite}"][, variant "{variant}"]: {units:test}, all skipped',
         'check why they are skipped; if that is right, set guard.empty = "pass" in the '
-        "configuration of the base",
+        "configuration of the base branch",
     ),
     "few_executed": Words(
-        "{executed:,} of {count:listed test} executed ({executed_ratio}), guard.min_executed is "
-        "{min_ratio}; the others: {reasons}",
-        "check why they are skipped, or lower guard.min_executed in the configuration of the base",
+        "{executed:,} of {count:listed test} were executed ({executed_ratio}), and "
+        "guard.min_executed is {min_ratio}; the others: {reasons}",
+        "check why they are skipped, or lower guard.min_executed in the base's configuration",
     ),
     "tests_not_executed": Words(_SETTING.format(EXECUTION["not_executed"]), "remove the setting"),
     "tests_focused": Words(_SETTING.format(EXECUTION["focus"]), "remove the focus"),
@@ -452,9 +456,9 @@ WORDS: Final[Mapping[str, Words]] = {
         'tests that were listed are in no shard[ of suite "{suite}"][, variant "{variant}"]',
         _FOREIGN_FILE,
     ),
-    "no_listing": Words("its record does not say which tests exist", _RERUN),
+    "no_listing": Words("its record has no list of tests", _RERUN),
     "cached_results": Words(
-        "{count:result file} of tests that ran before its job: {files}",
+        "{count:result file} of tests that ran before this job: {files}",
         "run the tests without the cache of the build tool, such as gradle --rerun-tasks",
     ),
     "results_elsewhere": Words(
@@ -462,30 +466,30 @@ WORDS: Final[Mapping[str, Words]] = {
     ),
     "ran_in_several_shards": Words(
         "{units:test} with results in several shards; the worst result counts",
-        "let each test belong to one shard",
+        "put each test into one shard",
     ),
     "different_scripts": Words(
         "shards of one combination[ ({combination})] ran different commands: {shards}",
-        "give all of them the same `command`: the parts of one suite are not alike",
+        "give all shards of a suite the same `command`",
     ),
     # Coverage and its minima.
     "coverage_below": Words(
         "[{part} ]coverage {percent:g} % is below the minimum of {minimum:g} %",
-        "test more lines, or lower the minimum in the configuration of the base",
+        "test more lines, or lower the minimum in the configuration of the base branch",
     ),
     "coverage_incomplete": Words(
         "coverage[ of {part}] incomplete[: {problems}]",
-        "look at the log of the named shard, or of the job that combines coverage; `suites` and"
-        " `without` name what collects none on purpose",
+        "look at the log of the named shard, or of the job that combines coverage; leave parts "
+        "that collect none out by `suites` or `without` in [coverage]",
     ),
     # Excused failures, quarantine.toml and the policy.
     "above_limit": Words(
-        "{test} took [{peak_bytes}, limit {limit_bytes}; ][{wall_s}, limit {limit_s}; ]"
-        "by suite.{suite}.limits.{entry} ({units})",
-        "reduce it, or raise the limit in the configuration of the base",
+        "{test} is above its limit[, {peak_bytes} of {limit_bytes}][, {wall_s} of {limit_s}]: "
+        "suite.{suite}.limits.{entry} ({units})",
+        "reduce it, or raise the limit in the configuration of the base branch",
     ),
     "more_above_limit": Words(
-        "{count} more tests took more than suite.{suite}.limits.{entry} ({units})"
+        "{count} more tests are above suite.{suite}.limits.{entry} ({units})"
     ),
     "flaky_new_test": Words(
         "flaky {change} test {test}: {failed} of {count:execution} failed[: {message}]",
@@ -506,17 +510,17 @@ WORDS: Final[Mapping[str, Words]] = {
     "more_flaky_new_tests": Words("{count} more new or changed tests failed when repeated"),
     "limit_unused": Words(
         "suite.{suite}.limits.{entry}: {units} matches no test of the run"
-        "[ but {earlier:test} of earlier entries]"
+        "[ except {earlier:test} of earlier entries]"
     ),
     "limit_unmeasured": Words(
-        "suite.{suite}.limits.{entry}: no memory was measured of its {count:test} ({units})"
+        "suite.{suite}.limits.{entry}: its {count:test} have no measured memory ({units})"
     ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
     "quarantine": Words("[{place}: ]{problem}"),
     "quarantine_ends": Words(
         "quarantine.toml: the last day of {entry} is {until}"
-        "[, {days:day} ago: {branch} fails from {fails}]",
+        "[, {days:day} ago; failures of its tests fail {branch} from {fails}]",
         "fix its tests, or renew the entry",
     ),
     "quarantine_stale": Words(
@@ -531,7 +535,7 @@ WORDS: Final[Mapping[str, Words]] = {
         "the policy of the base could not be read ({error}): the strictest one applies", "{advice}"
     ),
     "no_base_run": Words(
-        "no failure of the base is ignored: no past run of the base whose shards all ended well"
+        "no failure of the base is ignored: the history has no complete run of the base"
     ),
 }
 
@@ -603,10 +607,11 @@ def repeats_text(tests: Mapping[str, Repeats], noun: str = "test", omitted: int 
         limits = sorted({min(passed), max(passed)})
         times = " to ".join(f"{count:,}" for count in limits)
         shares = " to ".join(f"{min(99, int(100 * (1 - 0.9**count)))}" for count in limits)
-        parts.append(f"{who} {times} times: one that fails 1 in 10 would be found with {shares} %")
+        found = f"a test that fails 1 in 10 times would be found with {shares} %"
+        parts.append(f"{who} {times} times: {found}")
     for number, how in (
         (len(counts) - len(passed) - untried, f"repeated fewer than {MIN_REPEATS} times"),
-        (untried, "not repeated in the time of new_tests.budget"),
+        (untried, "not repeated: new_tests.budget was spent"),
         (omitted, "not repeated: more than new_tests.at_most"),
     ):
         if number:

@@ -12,7 +12,7 @@ from ciguard.model.record import EventLine
 WORDS: Final[Mapping[str, str]] = {
     "not_executed": "tests were listed, not executed",
     "focus": "only focused tests ran",
-    "filter": "a filter that the plan does not have left tests out",
+    "filter": "a filter that is not in the plan left tests out",
 }
 
 

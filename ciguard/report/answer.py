@@ -62,8 +62,8 @@ COUNTED: Final[Mapping[Whose, tuple[str, str]]] = {
     "likely this change": ("is likely caused by this change", "are likely caused by this change"),
     "new test": ("is new", "are new"),
     "order": ("depends on the order of tests", "depend on the order of tests"),
-    "unknown": ("of unknown origin", "of unknown origin"),
-    "infrastructure": ("by the runner", "by the runner"),
+    "unknown": ("has an unknown cause", "have an unknown cause"),
+    "infrastructure": ("is caused by the runner", "are caused by the runner"),
     "main": ("also fails on {base}", "also fail on {base}"),
     "flaky": ("is flaky", "are flaky"),
 }
@@ -296,10 +296,10 @@ def status_line(
     elif runs < MIN_BASELINE_RUNS:
         begins = f"comparison begins after {MIN_BASELINE_RUNS} runs of {base}; {runs} so far"
         stopped = sum(not run.complete for run in past)
-        why = f" ({stopped} did not end: check cancel-in-progress on its pushes)" if stopped else ""
+        why = f" ({stopped} incomplete: check cancel-in-progress on its pushes)" if stopped else ""
         parts.append(begins + why)
     elif comparison is not None and comparison.base and not comparison.base.in_history:
-        parts.append(f"compared with the results of {runs} runs of {base}: no history yet")
+        parts.append(f"no history yet: compared with the results of {runs} runs of {base}")
     return Paragraph(join(parts, separator=" · "))
 
 
@@ -319,7 +319,7 @@ def _ran(verdict: Verdict) -> Iterator[Content]:
         yield f"{result_count(count, verdict.promised)} with {count_of(cases, 'result')}"
     else:
         names = join([identifier(unit_name(key)) for key in sorted(cut)], most=MAX_NAMED)
-        rest = (", not ", *names, " (what it did not report is not counted)") if cut else ()
+        rest = (", not ", *names, " (cases that it did not report are not counted)") if cut else ()
         yield (f"{result_count(count - len(cut), verdict.promised, noun)} ran to the end", *rest)
         yield f"{count_of(cases - skipped - len(cut), 'case')} ran"
     if skipped:

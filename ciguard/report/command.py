@@ -65,10 +65,10 @@ SUMMARY: Final = SizeLimit(1024 * 1024 - 4096, utf8_bytes)  # GitHub's limit is 
 ARTIFACT: Final = "ciguard-culprit-comparison"
 PERIOD: Final = timedelta(hours=24)
 SPENT: Final = (
-    "No search for the commit is started: with it, the searches of 24 hours could take {time}, and "
+    "ciguard does not search for the commit: the searches of 24 hours could then take {time}, and "
     "`culprit.per_day` is {per_day}."
 )
-UNKNOWN: Final = "No search for the commit is started: those of 24 hours are not known ({error})."
+UNKNOWN: Final = "ciguard does not search for the commit: earlier searches are not known ({error})."
 
 
 @click.command()

@@ -259,8 +259,8 @@ _ACTION_WORDS: Final = {"not_needed": "not needed", "superseded": "left to a new
 MAX_ANNOTATIONS: Final = 50  # errors, and as many warnings: GitHub takes 50 in a call
 LEFT_TO_SERVICE: Final = 'comment left to the service ([report] by = "service")'
 FORK: Final = (
-    "A fork's pull request has a read-only token: with `forks = true` under `[workflow]`, `ciguard "
-    "init` writes a workflow that comments in its place."
+    "A fork's pull request has a read-only token: set `forks = true` under `[workflow]`; `ciguard "
+    "init` then writes a workflow that comments."
 )
 
 
@@ -334,7 +334,7 @@ def publish(
         try:
             done.append(act(publisher))
         except Forbidden as error:
-            fix = FORK if run.is_fork and channel == "comment" else f"To have it, {error.fix}."
+            fix = FORK if run.is_fork and channel == "comment" else f"To allow it, {error.fix}."
             refused = f"could not be written with this token ({error.what})"
             notes.append(f"The {channel} {refused}. {fix}")
         except GitHubError as error:
@@ -534,13 +534,13 @@ def publish_culprits(environ: Mapping[str, str], blocks: Sequence[Block]) -> str
     """Write this run's comment on the base's open issue, and return in words what was done."""
     run = current_run(environ)
     if run is None or not run.is_base_branch:
-        return "nothing is published: this is no run of the base branch"
+        return "nothing is published: this is not a run of the base branch"
     path = f"/repos/{run.repository}/issues"
     with GitHub(run.api_url, SecretStr(token_of(environ))) as github:
         ours = _Issues(github, path, path, own_account(github), run.workflow).ours()
         number = next((issue.id for issue in ours if issue.state == "open"), None)
         if number is None:
-            return f"nothing is published: no issue of ciguard is open for {run.workflow}"
+            return f"nothing is published: ciguard has no open issue for {run.workflow}"
         key = f"{run.workflow} culprit {run.run_id}"
         text = as_markdown(blocks, limit=SizeLimit(MAX_CHARS - 1024, utf16_units))
         where = github, run.repository, number

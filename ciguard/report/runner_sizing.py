@@ -49,16 +49,16 @@ MEASURES: Final = attrgetter(
     *("runner.cpus", "runner.memory_bytes", "used_bytes", "peak_bytes", "cpu_s", "wall_s")
 )
 SMALLER: Final = (
-    "{pool}: memory {used_bytes} of {memory_bytes}, CPU {busy_ratio} of {cpus} cores at most in "
-    "{count} runs: a {runner_cpus}-core runner ({runner}) would do, -{least_saved_usd} "
-    "to -{saved_usd} USD a run, jobs up to {longer_ratio} longer"
+    "{pool}: {count} runs used at most {used_bytes} of {memory_bytes} memory and {busy_ratio} of "
+    "{cpus} cores. A {runner_cpus}-core runner ({runner}) is enough: a run costs {least_saved_usd} "
+    "to {saved_usd} USD less, a job takes up to {longer_ratio} longer"
 )
 CALCULATION: Final = (
-    "{pool}: the largest memory, of all programs or of tests and reserve, and a margin (10 %, or "
-    "the range over the runs) are {needed_bytes}; {runner} has {runner_bytes}. With {runner_cpus} "
-    "cores a job takes at most {longer_ratio} longer, as if it kept all cores busy at once, or "
-    "none; a run then costs {least_saved_usd} USD less. A minute costs {runner_usd} instead of "
-    "{usd} USD, from the start of a job's tests on, rounded up."
+    "{pool}: the runs need {needed_bytes}: their largest memory and a margin (10 %, or the range "
+    "over the runs). {runner} has {runner_bytes}. With {runner_cpus} cores a job takes at most "
+    "{longer_ratio} longer, if it always keeps all cores or none busy; a run then costs "
+    "{least_saved_usd} USD less. A minute costs {runner_usd} instead of {usd} USD; minutes count "
+    "from the start of a job's tests and are rounded up."
 )
 
 

@@ -49,11 +49,11 @@ NOT_EVALUATED: Final = "this run could not be judged"
 POLICY_TEXT: Final[Mapping[PolicySource, str]] = {
     "checkout": "policy of the checkout",
     "base": "policy of the base commit {}",
-    "strictest": "the strictest policy, as that of the base could not be read",
+    "strictest": "the strictest policy, as the policy of the base could not be read",
 }
 FROM_FORK: Final = (
-    "The plan and the records come from a fork's own run and are its own claim. Everything else "
-    "here was computed from them by the policy of this repository."
+    "The plan and the records come from a run of a fork, which could have changed them. ciguard "
+    "computed everything else from them, by the policy of this repository."
 )
 
 
@@ -138,7 +138,7 @@ FOLDS: Final[Mapping[str, Mapping[str, str]]] = {
         "passed_after_oom": "tests that ran out of memory",
         "lost": "lost tests",
         "transitions": "changed tests",
-        "failing_on_both": "tests that fail on both sides",
+        "failing_on_both": "tests that fail in both runs",
     },
     "numbers": {
         **dict.fromkeys(("memory", "gpu_memory", "leaks"), "memory"),

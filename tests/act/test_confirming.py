@@ -83,4 +83,4 @@ def test_suspect_is_rerun_and_reported_as_confirmed(github: GitHub) -> None:
     assert confirmed.failed_steps == (REPORT,), "the policy fails what is confirmed"
     (comment,) = github.comments()
     assert "Peak memory: 1 confirmed regression" in comment["body"]
-    assert re.search(r"in turn on one machine: [12] of [12] suspects? confirmed", comment["body"])
+    assert re.search(r"on one machine: [12] of [12] suspects? confirmed", comment["body"])

@@ -159,7 +159,7 @@ def test_baseline_runs_are_ancestors_of_the_base_commit() -> None:
     assert baseline_text(baseline) == (
         "4 runs: 3 on ancestors of 0000000, by git; 1 before the candidate, by date"
     )
-    assert excluded_text(baseline) == "1 run: of a commit that is no ancestor"
+    assert excluded_text(baseline) == "1 run: of a commit that is not an ancestor"
 
 
 def test_recorded_parents_extend_the_known_ancestry() -> None:

@@ -93,7 +93,7 @@ def test_truncated_or_invalid_result_files_are_incomplete(ciguard: Ciguard, tmp_
     assert done.stdout.startswith(
         "INCOMPLETE: the only shard: results truncated; 1 test of the base without a"
     )
-    assert "1 test of the base without a result: lost with the only shard, or removed" in (
+    assert "1 test of the base without a result: removed, or lost with the only shard" in (
         done.stdout
     )
     assert done.stderr.startswith("warning: cut.xml:1")
@@ -168,7 +168,7 @@ def test_base_and_branch_names_select_history_runs(ciguard: Ciguard, place: Path
     missing = ciguard(
         *("compare", "branch:next", "now", "--history", "history"), cwd=place, expect=3
     )
-    assert "the history has no run of branch next" in missing.stderr
+    assert "the history has no earlier run of branch next" in missing.stderr
     assert "fix: it has runs of main" in missing.stderr
 
 
@@ -186,7 +186,7 @@ def test_the_configured_history_is_the_default(ciguard: Ciguard, place: Path) ->
     assert by_flag.startswith("NO SIGNIFICANT DIFFERENCE: ")
     assert "candidate  run 12 of the history, main, 1 test" in by_flag
     reported = ciguard("compare", "3", "12", cwd=place, expect=2)
-    assert "there is neither" in reported.stderr  # nobody configured one
+    assert "neither is there" in reported.stderr  # nobody configured one
     of_environ = ciguard("compare", "3", "12", cwd=place, CIGUARD_HISTORY_STORE="history")
     assert of_environ.stdout == by_flag
     (place / "pyproject.toml").write_text("[tool.other]\n")
@@ -259,9 +259,9 @@ def test_values_of_an_unfinished_leg_are_not_called_unmeasured(
     output = ciguard("compare", "cut", "whole", cwd=place).stdout
     assert "measured in both" not in output
     assert output.startswith(
-        "INCONCLUSIVE: no number is judged, as every shard that measured it before is\nincomplete\n"
+        "INCONCLUSIVE: no number is judged: each shard that measured it is incomplete\n"
     )
-    assert "3.00 s (2 tests that passed in both) -> 3.00 s" in output
+    assert "3.00 s (2 tests that passed in both runs) -> 3.00 s" in output
 
 
 def test_unknown_run_error_lists_available_runs(ciguard: Ciguard, place: Path) -> None:
@@ -273,7 +273,7 @@ def test_unknown_run_error_lists_available_runs(ciguard: Ciguard, place: Path) -
 
 
 ERRORS = [
-    (("12", "head"), 2, "a run id is looked up in a history"),
+    (("12", "head"), 2, "a run id needs a history or GitHub"),
     (("77", "head", "--history", "history"), 3, "its newest runs: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"),
     (("12/3", "head", "--history", "history"), 3, "ask for 12/1"),
     (("nowhere", "head"), 3, "nowhere"),
@@ -328,7 +328,7 @@ def test_nothing_is_better_or_the_same_above_deaths_that_were_there_before(
         words = ("compare", "before", "after", "--history", "history", "--format", "json")
         return str(json.loads(ciguard(*words, cwd=place).stdout)["headline"])
 
-    dead, still = died("b", ending), f"1 failing on both ({ending.replace('_', ' ')}); "
+    dead, still = died("b", ending), f"1 failing in both runs ({ending.replace('_', ' ')}); "
     assert headline("passed", case("b")).startswith("NO SIGNIFICANT DIFFERENCE: ")
     assert headline("passed", dead).startswith(f"INCONCLUSIVE: {still}")
     assert headline("failed", case("b")).startswith("BETTER: 1 fixed; ")

@@ -64,7 +64,7 @@ def test_confirmation_result_sets_tier_and_state(
     output = f"{1 if tier == 'confirmed' else 0} of {'1 suspect' if evaluated else '0 suspects'}"
     assert (
         note_text(now.notes[-1])
-        == f"5 runs of base and head in turn on one machine: {output} confirmed."
+        == f"5 alternating runs of base and head on one machine: {output} confirmed."
     )
 
 

@@ -93,7 +93,7 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
     for shape in ("text", "markdown"):
         assert "1 suspect" in output[shape]
         assert "t03" not in output[shape]
-        assert "Duration: 1 suspect, in the JSON" in output[shape]
+        assert "Duration: 1 suspect: see the JSON" in output[shape]
     for shape in ("json", "html"):
         assert "t03" in output[shape]
 
@@ -116,7 +116,7 @@ def test_tests_that_fail_on_both_sides_did_not_change() -> None:
     excused = {base.keys[2]: Excuse("quarantined", "issue 7")}
     found = compare_run(head, None, [base], context=Context(excused=excused))
     text = FORMATS["text"](found)
-    changed, _, both = text.partition("2 failing on both\n")
+    changed, _, both = text.partition("2 failing in both runs\n")
     assert "newly crashed  passed" in changed
     assert "failed" not in changed.partition("Tests that changed")[2]
     assert "quarantined" in both
@@ -127,7 +127,7 @@ def test_duration_without_a_verdict_is_no_unconfirmed_change() -> None:
     both = (*found.durations.losses, *found.durations.gains)
     assert [one.tier for one in both] == ["unjudged"] * 2  # the numbers are there, in JSON and HTML
     for shape in ("text", "markdown"):
-        assert "in the JSON" not in FORMATS[shape](found)
+        assert "see the JSON" not in FORMATS[shape](found)
     assert "no verdict" in FORMATS["html"](found)
 
 
@@ -164,7 +164,7 @@ def test_removed_test_leaves_the_run_complete(*, planned: bool) -> None:
 
 
 def test_reason_for_no_verdict_is_given_once() -> None:
-    sentence = "emory and time are judged from 3 baseline runs on, there is 1"
+    sentence = "emory and time are judged from 3 baseline runs on; there is 1"
     base = run_of({"01": [case("a", 1.0, 100)]})
     for mib, outcome in ((100, "passed"), (160, "passed"), (100, "failed")):
         head = run_of({"01": [case("a", 1.0, mib, outcome=outcome)]}, run_id=2)
@@ -215,7 +215,7 @@ def test_a_test_of_several_combinations_is_one_row() -> None:
     assert f"t.py::bad {named} change newly failing, before passed" in text
     assert "shard 01, 02, 03, message assert 1" in text
     assert text.count("t.py::bad") == 1
-    slow = "t.py::slow in 3 combinations: mac, 3.12; linux, 3.12; linux, 3.11; numbers of mac, 3.12"
+    slow = "mac, 3.12; linux, 3.12; linux, 3.11; the numbers are those of mac, 3.12"
     assert f"{slow} verdict no verdict, before 0.20 s, after 12 s" in text
     assert text.count("t.py::slow") == 1
     assert FORMATS["html"](found).count("t.py::slow") == 3

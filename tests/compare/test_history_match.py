@@ -92,7 +92,7 @@ def test_base_without_id_counts_once_in_the_baseline(history: History) -> None:
     assert found.base is not None
     assert run_text(found.base).startswith("run2, run 2 of the history, 2222222, main, ")
     assert found.memory.verdict == "not enough data"
-    assert "3 baseline runs on, there are 2" in headline(found)
+    assert "3 baseline runs on; there are 2" in headline(found)
 
 
 def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:
@@ -107,5 +107,5 @@ def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:
 def test_run_without_id_compared_with_its_history_entry_is_same_run(history: History) -> None:
     found = compare_run(by_hand(2), history, [match_in_history(by_hand(2), history)])
     assert headline(found) == (
-        "INCONCLUSIVE: both are the same run, so there is nothing to compare"
+        "INCONCLUSIVE: both runs are the same, so there is nothing to compare"
     )

@@ -161,9 +161,6 @@ def test_html_page_has_the_same_words() -> None:
     assert "cancelled (timeout)" in page
 
 
-# --- The command ----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def runs(server: FakeGitHub) -> FakeGitHub:
     """Runs 5 and 7, with artifacts that are no records."""
@@ -191,7 +188,7 @@ def test_jobs_of_runs_without_records_are_compared(
     for condition, code in (("timeout", 10), ("incomplete", 13), ("new-failure", 0)):
         ciguard(*WORDS, "--fail-on", condition, cwd=tmp_path, expect=code, **environ)
     done = ciguard(*WORDS, "--fail-on", "memory,oom", "--format", "json", cwd=tmp_path, **environ)
-    assert done.stderr == "warning: --fail-on memory: not known of runs without records\n"
+    assert done.stderr == "warning: --fail-on memory: unknown for runs without records\n"
     found = json.loads(done.stdout)
     (change,) = found["changes"]
     assert (found["records"], change["name"], change["ending"]) == (False, "tests (A-I)", "timeout")
@@ -248,7 +245,7 @@ def test_refused_annotations_are_a_warning(
             "NO DIFFERENCE",
             "3 jobs with the same conclusion; logs: no values",
         ),
-        ((LARGE, ""), "INCONCLUSIVE", "logs: the logs have no value in common; values "),
+        ((LARGE, ""), "INCONCLUSIVE", "logs: the logs have no value in common; the "),
         ((LARGE, None), "INCONCLUSIVE", "logs: a log of the candidate is missing on GitHub"),
         ((None, ALLOCATOR), "INCONCLUSIVE", "logs: a log of the base is missing on GitHub"),
     ],
@@ -480,7 +477,7 @@ def test_cost_is_shown_to_0_001_usd_and_for_complete_runs_only() -> None:
         assert "0.024 USD" in text
         assert "0.018" not in text
     back = compare_run(base, None, [run_of(three, run_id=2, shards=4)], context=context)
-    assert "- -> 4 minutes (0.024 USD), of the shards alone" in FORMATS["text"](back)
+    assert "- -> 4 minutes (0.024 USD) (only the shards)" in FORMATS["text"](back)
     fewer = {"01": [case("a"), case("d")], "02": [case("b")], "03": [case("c")]}
     same = compare_run(run_of(fewer, run_id=2), None, [base], context=context)
     assert "4 minutes (0.024 USD) -> 3 minutes (0.018 USD)" in FORMATS["text"](same)

@@ -78,7 +78,7 @@ def test_units_of_a_lost_leg_are_one_line_without_transitions() -> None:
 def test_lost_and_removed_units_are_one_group_without_a_plan() -> None:
     found = compared(head(**{"02": []}), planned=False)
     (lost,) = found.lost_units
-    words = "30 tests of the base without a result: lost with shard 02, or removed"
+    words = "30 tests of the base without a result: removed, or lost with shard 02"
     assert lost_text(lost) == words
     assert lost_texts(found) == []
     for shape in ("text", "markdown"):
@@ -144,7 +144,7 @@ def test_markdown_tables_have_no_blank_lines() -> None:
 def test_legs_with_reassigned_cases_get_a_note() -> None:
     names = [f"t{n}" for n in range(40)]
     base = run_of({"01": [*map(case, names[:20])], "02": [*map(case, names[20:])]})
-    text = "wall time and peak memory of a shard are those of other tests"
+    text = "wall time and peak memory of a shard belong to different tests"
     for moved, output in ((0, False), (4, False), (5, True), (20, True)):
         legs = {"01": names[moved:20], "02": [*names[:moved], *names[20:]]}
         results = {key: [*map(case, units)] for key, units in legs.items() if units}

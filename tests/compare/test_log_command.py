@@ -79,10 +79,10 @@ def test_json_has_the_difference_and_the_lines(ciguard: Ciguard, tmp_path: Path)
     [
         (("base.log", "nothing.log"), 3, "HEAD: nothing.log: not found"),
         (("nothing.log", "base.log"), 3, "BASE: nothing.log: not found"),
-        (("base.log", "123"), 2, "base.log is a text log, and 123 is none"),
-        (("base.log", "record.txt"), 2, "base.log is a text log, and record.txt is none"),
-        (("base.log", "bad.zip"), 2, "HEAD: bad.zip: base.log is a text log, and bad.zip is none"),
-        (("xml.zip", "logs.zip"), 2, "logs.zip is a text log, and xml.zip is none"),
+        (("base.log", "123"), 2, "base.log is a text log, and 123 is not one"),
+        (("base.log", "record.txt"), 2, "base.log is a text log, and record.txt is not one"),
+        (("base.log", "bad.zip"), 2, "HEAD: bad.zip: base.log is a text log, and bad.zip is not"),
+        (("xml.zip", "logs.zip"), 2, "logs.zip is a text log, and xml.zip is not one"),
         (("base.log", "empty"), 2, "archives with N_name.txt"),
         (("base.log", "head.txt", "--results", "*.xml"), 2, "not used for logs"),
         (("base.log", "head.txt", "--history", "x"), 2, "not used for logs"),
@@ -104,7 +104,7 @@ def test_what_is_no_log_is_refused(
 def test_other_findings_are_not_known_of_logs(ciguard: Ciguard, tmp_path: Path) -> None:
     write(tmp_path, "bytes_in_use: 5\n", "bytes_in_use: 4\n")
     done = ciguard("compare", "base.log", "head.txt", "--fail-on", "memory,oom", cwd=tmp_path)
-    assert done.stderr == "warning: --fail-on memory: not known of logs\n"
+    assert done.stderr == "warning: --fail-on memory: unknown for logs\n"
 
 
 def pack(path: Path, files: dict[str, str]) -> None:
@@ -176,8 +176,8 @@ def test_rows_of_the_configuration_are_read(ciguard: Ciguard, tmp_path: Path) ->
     done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
     words = " ".join(done.stdout.split())
     assert "pool_hits pool=a 50 % 60 % +10 points better 1 -> 1" in words
-    assert "head.txt:3: pool_hits is no number: nan" in words
-    assert words.startswith("UNKNOWN: values of the base have no equal in the candidate")
+    assert "head.txt:3: pool_hits is not a number: nan" in words
+    assert words.startswith("UNKNOWN: the candidate does not have all values of the base")
 
 
 # Peaks beyond the memory in use: https://github.com/EnzymeAD/Enzyme-JAX/pull/1307.
@@ -210,7 +210,7 @@ def allocations(*kernels: str, grown: int = 0) -> str:
         ),
         (
             allocations("all", "east_west", grown=-10),
-            "UNKNOWN: values of the base have no equal in the candidate; values: 1 better",
+            "UNKNOWN: the candidate does not have all values of the base; values: 1 better",
         ),
     ],
     ids=["swapped", "swapped and grown", "missing"],
@@ -316,7 +316,7 @@ def test_lines_of_a_kernel_that_did_not_run_are_not_better(
 ) -> None:
     (tmp_path / "ciguard.toml").write_text(MISSES.format("miss") + MISSES.format("peak"))
     first, last = "launch ew\nmiss\n", f"peak\n{USE}"
-    for head, words in ((USE, "UNKNOWN: values of"), (f"launch ns\n{last}", "BETTER: 2")):
+    for head, words in ((USE, "UNKNOWN: the"), (f"launch ns\n{last}", "BETTER: 2")):
         write(tmp_path, f"{first}launch ns\nmiss\nmiss\n{last}", first + head)
         done = ciguard("compare", "base.log", "head.txt", cwd=tmp_path)
         assert done.stdout.startswith(words)

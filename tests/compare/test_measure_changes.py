@@ -167,7 +167,7 @@ def test_doubled_total_duration_is_a_suspect() -> None:
     bases = [column_run([0.02, 0.1, *[0.5] * 6], run_id=n) for n in range(1, 12)]
     found = compare_run(column_run([0.02, 0.1, 4.0, *[0.5] * 5], run_id=99), None, bases)
     assert found.state == "suspect"
-    assert "8 tests that passed in both took 6.62 s, 3.12 s in the base" in headline(found)
+    assert "8 tests that passed in both runs took 6.62 s, 3.12 s before" in headline(found)
     slow = column_run([0.02, 0.1, *[1.1] * 6], run_id=99)  # nothing of it is large by itself
     assert compare_run(slow, None, bases).state == "suspect"
 
@@ -178,7 +178,7 @@ def test_doubled_shard_time_is_a_suspect() -> None:
     head = replace(head, legs=tuple(replace(leg, wall_s=250.0) for leg in head.legs))
     found = compare_run(head, None, past.bases)
     assert found.state == "suspect"
-    assert "the shards took 4 min 10 s in sum, 1 min 40 s in the baseline" in headline(found)
+    assert "all shards together took 4 min 10 s, 1 min 40 s before" in headline(found)
 
 
 def test_doubled_total_with_two_baseline_runs_is_inconclusive() -> None:
@@ -468,7 +468,7 @@ def test_test_that_begins_a_process_is_compared_with_its_like(word: str) -> None
     assert not found.durations.losses
     assert (found.memory.paid_once, found.durations.paid_once) == (1, 1)
     page = "\n".join(view._notes(found))
-    assert "Peak memory of 1 test not judged: what a process pays once" in page
+    assert "Peak memory of 1 test not judged: one-time costs of a process" in page
     assert "Duration of 1 test not judged" in page
     alike = [in_standing(run, word) for run in past.bases]
     found = compare_run(heads[1], None, alike, previous=heads[0])

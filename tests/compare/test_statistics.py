@@ -116,9 +116,6 @@ def test_holm_stops_at_the_first_change_that_may_be_chance() -> None:
     assert holm([], 0.05).tolist() == []
 
 
-# --- Speed ---------------------------------------------------------------------------------------
-
-
 def normalize(
     walls: list[np.ndarray[Any, Any]], leg: np.ndarray[Any, Any]
 ) -> tuple[NormalizedBaseline, NormalizedRun]:

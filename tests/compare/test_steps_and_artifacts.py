@@ -235,9 +235,6 @@ def test_a_large_matrix_does_not_flood_the_text() -> None:
     assert "step 3" not in same
 
 
-# --- The command ----------------------------------------------------------------------------------
-
-
 def upload(github: FakeGitHub, run: int, sizes: dict[str, int]) -> None:
     for name, size_bytes in sizes.items():
         add_artifact(github, name, {"x": b""}, run=run, size_in_bytes=size_bytes)

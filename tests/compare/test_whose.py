@@ -57,7 +57,7 @@ TABLE = [
         "flaky",
         "failed in 1 of 3 tries here, in none of 20 runs of main",
     ),
-    (Tries(1, 1, "passed"), "p" * 20, "unknown", "passes alone, not tried again after the tests"),
+    (Tries(1, 1, "passed"), "p" * 20, "unknown", "passes alone; not tried after the tests"),
     (Tries(1, 1, "passed"), "pfppp", "flaky", "failed in 1 of 2 tries here"),
     (Tries(2, 1, "passed"), "p" * 20, "order", "passes alone, fails after the tests before it"),
     (Tries(2, 1, "passed"), "pfppp", "flaky", "failed in 2 of 3 tries here"),
@@ -106,7 +106,7 @@ def test_disk_is_full_only_if_an_error_says_so(message: str, whose: str) -> None
 def test_test_that_the_base_skips_is_not_new() -> None:
     found = decide(TWICE, Past(was_skipped=True), base_runs=20)
     assert found.whose == "unknown"
-    assert "where it was skipped" in evidence_text(found, "main")
+    assert "skipped in all runs of main" in evidence_text(found, "main")
 
 
 def test_red_test_of_one_known_run_and_with_its_commits() -> None:

@@ -145,7 +145,7 @@ def test_names_the_limit_that_a_passed_test_failed(
     (tmp_path / "ciguard.toml").write_text(f'[suite.""]\nframework = "pytest"\n{limits}')
     words = ("explain", "run", "--history", str(folder / "h"))
     shown = ciguard(*words, "test_slow", cwd=tmp_path).stdout
-    assert re.search(r'test_slow took 1\.\d+ s, limit 0\.50 s; by suite\."".limits\.0', shown)
+    assert re.search(r'test_slow is above its limit, 1\.\d+ s of 0\.50 s: suite\."".l', shown)
     assert "limits" not in ciguard(*words, "test_broken", cwd=tmp_path).stdout.split("its run:")[0]
 
 

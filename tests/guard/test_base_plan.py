@@ -38,7 +38,7 @@ def test_plan_that_lost_nothing_has_no_finding() -> None:
 
 
 def test_test_that_is_gone_is_named_in_the_first_line() -> None:
-    lost = f"this plan lacks 1 test of the plan of {COMMIT[:10]}: {NAMES[199]}"
+    lost = f"this plan does not have 1 test of the plan of {COMMIT[:10]}: {NAMES[199]}"
     assert judged(plan_of(*NAMES), plan_of(*NAMES[:199])) == (
         f"PASSED: all 199 tests of 1 shard have a result; {lost}",
         [lost],
@@ -55,7 +55,7 @@ def test_known_orphans_count_as_tests_of_both() -> None:
     before = plan_of(*NAMES[:4], orphans=(NAMES[4],))
     assert judged(before, plan_of(*NAMES[:5]))[1] == []
     _, findings = judged(before, plan_of(*NAMES[:4]))
-    assert findings == [f"this plan lacks 1 test of the plan of {COMMIT[:10]}: {NAMES[4]}"]
+    assert findings == [f"this plan does not have 1 test of the plan of {COMMIT[:10]}: {NAMES[4]}"]
     assert judged(plan_of(*NAMES[:5]), plan_of(*NAMES[:4], orphans=(NAMES[4],)))[1] == [
         "1 test in no shard: acknowledged by guard.orphans = 1"
     ]
@@ -64,7 +64,7 @@ def test_known_orphans_count_as_tests_of_both() -> None:
 def test_test_that_is_excluded_now_is_gone() -> None:
     rule = (Exclusion(NAMES[4], "slow"),)
     now = make_plan({"01": tuple(NAMES[:4])}, inventory=InventorySummary(5, {}, "0", excluded=rule))
-    assert "lacks 1 test" in judged(plan_of(*NAMES[:5]), now)[0]
+    assert "does not have 1 test" in judged(plan_of(*NAMES[:5]), now)[0]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_plan_of_the_base_is_read_where_it_is_a_file_of_the_repository(
     (checkout.folder / "no-records").mkdir()
     answer = ciguard(*words, cwd=checkout.folder, expect=13, **checkout.environ())
     assert ("on the base" in answer.stdout) == known
-    assert ("lacks" in answer.stdout) == known
+    assert ("does not have" in answer.stdout) == known
 
 
 LARGE = plan_file.encode(make_plan({"01": tuple(f"many.t::{n:06}" for n in range(12_000))}))

@@ -158,7 +158,7 @@ def test_file_without_any_of_its_cases_is_incomplete_though_it_changed() -> None
     loss = CaseLoss(KEY, CASES, known(*CASES), UNIT, is_emptied=True)
     (finding,) = case_loss_findings([loss], {UNIT: True}, {KEY: known(*CASES)}, 0.01)
     assert finding.level == "incomplete"
-    assert finding_message(finding).startswith("1 file with 4 cases in run 41 ran none of them: ")
+    assert finding_message(finding).startswith("1 file ran none of 4 cases that run 41 had: ")
 
 
 def test_without_a_loss_there_is_no_finding() -> None:

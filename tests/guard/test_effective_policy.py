@@ -270,21 +270,21 @@ def test_base_branch_and_local_run_use_the_checked_out_policy(
     assert policy_notes(push) == policy_notes(by_hand) == ()
 
 
+LAST_DAY = "warning: quarantine.toml: the last day of a.t::* is {}"
+
+
 @pytest.mark.parametrize(
     ("days_ago", "on_base", "on_change"),
     [
         (-7, "", ""),
-        (-6, "warning: quarantine.toml: the last day of a.t::* is {}", ""),
-        (0, "warning: quarantine.toml: the last day of a.t::* is {}", ""),
-        (1, *["warning: quarantine.toml: the last day of a.t::* is {}, 1 day ago: main fails"] * 2),
-        (
-            7,
-            *["warning: quarantine.toml: the last day of a.t::* is {}, 7 days ago: main fails"] * 2,
-        ),
+        (-6, LAST_DAY, ""),
+        (0, LAST_DAY, ""),
+        (1, *[f"{LAST_DAY}, 1 day ago; failures of its tests fail main"] * 2),
+        (7, *[f"{LAST_DAY}, 7 days ago; failures of its tests fail main"] * 2),
         (
             8,
             "failed: quarantine.toml: a.t::*: until: expired on {}: fix its tests",
-            "warning: quarantine.toml: the last day of a.t::* is {}, 8 days ago: main fails",
+            f"{LAST_DAY}, 8 days ago; failures of its tests fail main",
         ),
     ],
 )
@@ -304,9 +304,7 @@ def test_expired_entry_fails_the_base_alone_and_after_a_week(
         assert bool(text) is bool(expected)
         assert units(found) == ([] if "failed" in expected else ["a.t::*"])
     fails = TODAY + timedelta(days=8 - days_ago)
-    assert days_ago < 1 or finding_message(proposed.findings[0]).endswith(
-        f"main fails from {fails}"
-    )
+    assert days_ago < 1 or finding_message(proposed.findings[0]).endswith(f"fail main from {fails}")
 
 
 def test_invalid_quarantine_entry_fails_until_fixed(policy_checkout: PolicyCheckout) -> None:
@@ -390,7 +388,7 @@ def test_policy_is_applied_end_to_end(
     world.result("03", "d.t::six", outcome="failed")
     world.write(tmp_path)
     done = ciguard(*words, cwd=job.folder, stdin="", expect=10, **environ)
-    assert "1 of 8 tests failed: 1 of unknown origin; 1 quarantined test" in done.stdout
+    assert "1 of 8 tests failed: 1 has an unknown cause; 1 quarantined test" in done.stdout
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["seen", "not seen"])

@@ -100,7 +100,7 @@ def test_records_of_another_run_or_attempt_fail_without_github() -> None:
     silent = RunFacts(7, 2, unknown=Note("no_token"))
     verdict = prove(world.plan, read_records(later.files().items()), platform=silent)
     assert verdict.state == "incomplete"
-    assert "is of attempt 3, this is 2" in finding_message(verdict.findings[0])
+    assert "is of attempt 3, this is attempt 2" in finding_message(verdict.findings[0])
 
 
 def test_renamed_jobs_are_matched_by_their_record() -> None:

@@ -29,16 +29,16 @@ CHILDREN = {"rss_before_bytes": GIB, "peak_lower_bytes": 3 * GIB}
     ("unit", "measured", "message"),
     [
         ("t", {"peak_delta_bytes": GIB, "wall_s": 10.0}, ""),
-        ("t", {"peak_delta_bytes": 3 * GIB}, "took 3.00 GiB, limit 1.00 GiB; {1}"),
-        ("t", {"wall_s": 12.0}, "took 12 s, limit 10 s; {1}"),
+        ("t", {"peak_delta_bytes": 3 * GIB}, "is above its limit, 3.00 GiB of 1.00 GiB: {1}"),
+        ("t", {"wall_s": 12.0}, "is above its limit, 12 s of 10 s: {1}"),
         (
             "t",
             {"peak_delta_bytes": 3 * GIB, "wall_s": 65.0},
-            "took 3.00 GiB, limit 1.00 GiB; 1 min 05 s, limit 10 s; {1}",
+            "is above its limit, 3.00 GiB of 1.00 GiB, 1 min 05 s of 10 s: {1}",
         ),
         ("slow/t", {"peak_delta_bytes": 3 * GIB, "wall_s": 50.0}, ""),
-        ("slow/t", {"wall_s": 61.0}, "took 1 min 01 s, limit 1 min 00 s; {0}"),
-        ("t", {**CHILDREN, "peak_delta_bytes": 5}, "took 2.00 GiB, limit 1.00 GiB; {1}"),
+        ("slow/t", {"wall_s": 61.0}, "is above its limit, 1 min 01 s of 1 min 00 s: {0}"),
+        ("t", {**CHILDREN, "peak_delta_bytes": 5}, "is above its limit, 2.00 GiB of 1.00 GiB: {1}"),
         ("t", {**CHILDREN, "peak_lower_bytes": 2 * GIB, "peak_upper_bytes": 9 * GIB}, ""),
         ("t", {"peak_lower_bytes": 3 * GIB}, ""),
         ("t", {"peak_delta_bytes": 3 * GIB, "concurrent": 2}, ""),
@@ -46,7 +46,7 @@ CHILDREN = {"rss_before_bytes": GIB, "peak_lower_bytes": 3 * GIB}
         (
             "t",
             {"peak_delta_bytes": 3 * GIB, "concurrent": 2, "measured_by": "mark_untrimmed"},
-            "took 3.00 GiB, limit 1.00 GiB; {1}",
+            "is above its limit, 3.00 GiB of 1.00 GiB: {1}",
         ),
         ("t", {"wall_s": 11.0, "outcome": "skipped"}, ""),
         ("t", {"wall_s": 11.0, "outcome": "failed", "message": "assert"}, ""),
@@ -57,7 +57,7 @@ def test_passed_tests_above_their_first_limit(
 ) -> None:
     units = {UnitKey("a", "", unit): resolve_attempts([passed(unit, suite="a", **measured)])}
     found = check_limits(units, {"a": LIMITS, "other": (Limit("*", 0, 0.001),)})
-    text = f"[a] {unit} {message.format(*(f'by suite.a.{entry}' for entry in OF))}"
+    text = f"[a] {unit} {message.format(*(f'suite.a.{entry}' for entry in OF))}"
     assert [finding_message(one) for one in found if one.level == "failed"] == [text] * bool(
         message
     )
@@ -69,14 +69,14 @@ def test_file_is_above_a_limit_where_its_tests_share_one_peak() -> None:
     units = {UnitKey("a", "", "a.js"): resolve_attempts(cases)}
     unused, above = map(finding_message, check_limits(units, {"a": LIMITS}))
     assert unused == "suite.a.limits.0: slow/* matches no test of the run"
-    assert above == "[a] a.js took 3.00 GiB, limit 1.00 GiB; by suite.a.limits.1 (*)"
+    assert above == "[a] a.js is above its limit, 3.00 GiB of 1.00 GiB: suite.a.limits.1 (*)"
 
 
 @pytest.mark.parametrize(
     ("limits", "measured", "messages"),
     [
         (("t?", "x"), {}, ["1: x matches no test of the run"]),
-        (("*", "t*"), {}, ["1: t* matches no test of the run but 2 tests of earlier entries"]),
+        (("*", "t*"), {}, ["1: t* matches no test of the run except 2 tests of earlier entries"]),
         (("t*",), {"outcome": "skipped"}, []),
     ],
 )
@@ -91,7 +91,7 @@ def test_limits_without_effect_are_warnings(
     assert [finding_message(one) for one in found] == [f"suite.a.limits.{one}" for one in messages]
     assert {finding.level for finding in found} <= {"warning"}
     found = list(check_limits(units, {"a": [Limit("*", memory_bytes=1)]}))
-    text = "suite.a.limits.0: no memory was measured of its 2 tests (*)"
+    text = "suite.a.limits.0: its 2 tests have no measured memory (*)"
     assert list(map(finding_message, found)) == [text] * ("outcome" not in measured)
 
 
@@ -103,7 +103,7 @@ def test_furthest_tests_of_an_entry_are_named_and_the_others_counted() -> None:
     }
     messages = list(map(finding_message, check_limits(units, {"a": [Limit("*", time_s=10.0)]})))
     assert [message.split()[1] for message in messages[:5]] == tests[:3:-1]
-    assert messages[5:] == ["4 more tests took more than suite.a.limits.0 (*)"]
+    assert messages[5:] == ["4 more tests are above suite.a.limits.0 (*)"]
 
 
 def run_with_limit(needs: str = "success") -> World:
@@ -116,7 +116,7 @@ def run_with_limit(needs: str = "success") -> World:
 
 def test_test_above_its_limit_fails_the_run_and_says_why() -> None:
     verdict = run_with_limit().prove()
-    reason = 'a.t::two took 2.00 GiB, limit 1.00 GiB; by suite."".limits.0 (a.t::*)'
+    reason = 'a.t::two is above its limit, 2.00 GiB of 1.00 GiB: suite."".limits.0 (a.t::*)'
     assert (verdict.state, headline(verdict)) == ("failed", f"FAILED: {reason}")
     assert reason in " ".join(text_of(verdict).split())
     (finding,) = as_json(verdict)["findings"]
@@ -127,9 +127,9 @@ def test_test_above_its_limit_fails_the_run_and_says_why() -> None:
 def test_headline_sums_up_tests_above_a_limit_beside_failed_ones() -> None:
     world = run_with_limit("failure")
     world.result("02", "c.t::four", outcome="failed", message="assert")
-    assert headline(world.prove()).startswith("FAILED: 1 of 8 tests failed; a.t::two took 2.00 GiB")
+    assert headline(world.prove()).startswith("FAILED: 1 of 8 tests failed; a.t::two is above its")
     world.result("01", "a.t::one", wall_s=1.0, peak_delta_bytes=2 * GIB)
-    text = "FAILED: 1 of 8 tests failed; 2 tests took more than a limit"
+    text = "FAILED: 1 of 8 tests failed; 2 tests above a limit"
     assert headline(world.prove()) == text
 
 

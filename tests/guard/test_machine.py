@@ -67,9 +67,9 @@ def test_programs_that_overlap_at_the_peak_are_named() -> None:
     dead = world({"01": OVERLAP})
     dead.drop("01", EndLine)
     text = " ".join(text_of(dead.prove()).split())
-    evidence = "worker 51.0 GiB, profiler 3.00 GiB, p 1.00 GiB, GPU 52.0 GiB; apart they need"
+    evidence = "worker 51.0 GiB, profiler 3.00 GiB, p 1.00 GiB, GPU 52.0 GiB; one at a time:"
     assert f"peak programs: most memory at 1.50 s: {evidence} 52.0 GiB" in text
-    row = "value worker 51.0 GiB + profiler 3.00 GiB + p 1.00 GiB, GPU 52.0 GiB; apart they need"
+    row = "value worker 51.0 GiB + profiler 3.00 GiB + p 1.00 GiB, GPU 52.0 GiB; one at a time:"
     assert f"01 measure peak of several programs, {row} 52.0 GiB" in text
 
 

@@ -79,8 +79,8 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("after_s", "reason", "row", "findings"),
     [
-        (57.0, "session_teardown", "57 s: session teardown", []),
-        (57.0, "threads_left", "57 s: threads left over", ["threads_left"]),
+        (57.0, "session_teardown", "57 s after its last test: session teardown", []),
+        (57.0, "threads_left", "57 s after its last test: threads left over", ["threads_left"]),
         (4.9, "process_exit", None, []),
     ],
     ids=["teardown", "threads", "others still ran"],
@@ -95,7 +95,7 @@ def test_time_behind_the_last_test_is_in_the_row_of_its_shard(
     world.legs["01"].own.insert(-1, event)
     verdict = world.prove()
     after = verdict.legs[0].after_tests
-    assert (note_text(after) if after else None) == (row and f"after its last test {row}")
+    assert (note_text(after) if after else None) == row
     assert [(one.kind, one.facts["threads"]) for one in verdict.findings] == [
         (kind, detail) for kind in findings
     ]
@@ -112,7 +112,7 @@ def test_fewer_workers_are_in_the_row_of_their_shard() -> None:
 
 
 CAUSED = [
-    ("not_imported", "it could not be imported: ImportError: x", "run a.t alone: it was listed"),
+    ("not_imported", "it could not be imported: ImportError: x", "run a.t alone: for the plan"),
     ("not_found", "it was not found by any in this checkout", "make the plan again"),
     ("no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE", "let the command"),
 ]
@@ -160,7 +160,7 @@ def test_missing_record_names_its_units_and_a_fix() -> None:
 
 REASONS = [
     (damages.start_without_result, "started, but did not finish"),
-    (damages.neither_start_nor_result, "its job ended by itself, and recorded nothing about it"),
+    (damages.neither_start_nor_result, "its job ended by itself, without a record of this test"),
     (damages.died("deadline"), "stopped: deadline"),
 ]
 

@@ -1,4 +1,4 @@
-"""Tests in no shard: acknowledged in the configuration of the base, or one too many."""
+"""Tests in no shard: acknowledged in the configuration of the base branch, or one too many."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_shard_that_lost_a_test_is_named(tmp_path: Path, ciguard: Ciguard) -> No
     done = ciguard(*words, cwd=tmp_path, expect=13)
     assert " ".join(done.stdout.split()).startswith(
         "INCOMPLETE: 2 tests in no shard, 1 acknowledged; "
-        "shard 03: 1 missing test ran here last, in run 7: d.t::eight"
+        "shard 03: 1 missing test last ran in this shard in run 7: d.t::eight"
     )
     assert NEVER not in done.stdout
     (tmp_path / "ciguard.toml").write_text("[guard]\norphans = 2\n")

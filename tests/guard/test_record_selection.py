@@ -40,6 +40,9 @@ REJECTED = [
 ]
 
 
+ONE_START = ["process 1 does not have one start and then one end"]
+
+
 @pytest.mark.parametrize(("damage", "shard", "why"), REJECTED)
 def test_foreign_record_in_place_of_a_record_is_the_cause(
     damage: Callable[[World], None], shard: str, why: str
@@ -71,7 +74,7 @@ def test_records_of_another_plan_are_the_first_finding() -> None:
     assert headline(verdict).startswith("INCOMPLETE: no record is of this plan: record-01-1/")
     cause, *rest = verdict.findings
     assert (cause.level, cause.kind) == ("incomplete", "only_other_plans")
-    assert finding_message(cause).endswith(f", but of plan {other.id}, nor are 2 more")
+    assert finding_message(cause).endswith(f" is of another one, {other.id}; so are 2 more")
     assert [(finding_message(one), finding_fix(one)) for one in rest] == [
         (f"shard {key}: no record of this plan", "") for key in SHARDS
     ]
@@ -165,7 +168,7 @@ def test_record_without_shard_line_is_a_warning_given_a_later_attempt() -> None:
     )
     assert finding_message(finding) == (
         "shard 02: a record of attempt 1 has no shard line (record-02-1/process-001.jsonl); "
-        "that of attempt 2 counts"
+        "attempt 2 counts"
     )
 
 
@@ -218,14 +221,14 @@ def test_losses_of_an_earlier_step_are_no_contradiction() -> None:
     assert found(RESUMED, *lost, *own, passed("w", process=3)) == []
     assert found(*lost, *own) != []
     late = ProcessEndLine(1, "completed", 0, 10.7)
-    assert found(RESUMED, *lost, *own, late) == ["process 1 does not have one start before one end"]
+    assert found(RESUMED, *lost, *own, late) == ONE_START
 
 
 def test_processes_of_earlier_attempts_have_separate_clocks() -> None:
     second = (ProcessLine(2, 1, at_s=0.5), ProcessEndLine(2, "completed", 0, 2.0))
     ran = (passed("u", outcome="failed"), passed("u", process=2))
     assert found(RESUMED, *FIRST, *second, *ran) == []
-    assert found(*FIRST, *second, *ran) == ["1 unit ran in two processes at once: 'u'"]
+    assert found(*FIRST, *second, *ran) == ["1 test ran in two processes at once: 'u'"]
 
 
 @pytest.mark.parametrize(
@@ -263,9 +266,7 @@ def test_isolated_rerun_after_a_concurrent_crash_is_valid() -> None:
 
 def test_duplicate_lines_are_merged() -> None:
     assert found(*FIRST, *FIRST, passed("u")) == []
-    assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == [
-        "process 1 does not have one start before one end"
-    ]
+    assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == ONE_START
 
 
 def test_records_of_result_files_alone_have_no_processes() -> None:

@@ -20,7 +20,7 @@ from ciguard.guard.wording import finding_message, repeats_text
 from ciguard.model import EndLine, PlanNote, ProcessLine, Result
 from ciguard.model.probes import Repeats
 
-FOUND = "times: one that fails 1 in 10 would be found with"
+FOUND = "times: a test that fails 1 in 10 times would be found with"
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ FOUND = "times: one that fails 1 in 10 would be found with"
         (
             [("new", 5), ("changed", 4), ("changed", 0)],
             f"1 new or changed test repeated 5 {FOUND} 40 %; 1 repeated fewer than 5 times; "
-            "1 not repeated in the time of new_tests.budget",
+            "1 not repeated: new_tests.budget was spent",
         ),
-        ([("changed", 0)] * 3, "3 changed tests not repeated in the time of new_tests.budget"),
+        ([("changed", 0)] * 3, "3 changed tests not repeated: new_tests.budget was spent"),
         ([("new", 2, 1), ("new", 0, 1)], "2 of 2 new tests failed when repeated: t0, t1"),
         (
             [("new", 2, 1), ("new", 2)],

@@ -126,7 +126,7 @@ def test_files_older_than_their_job_are_named(
         platform=RunFacts(legs=jobs),
         policy=Policy(cached_results=rule),
     )
-    expected = "shard 02: 1 result file of tests that ran before its job: a/02/r.xml"
+    expected = "shard 02: 1 result file of tests that ran before this job: a/02/r.xml"
     named = [finding_message(one) for one in verdict.findings if one.kind == "cached_results"]
     assert named == [expected] * is_older
     assert verdict.exit_code == (13 if is_older and rule == "fail" else 0)
@@ -312,7 +312,7 @@ def test_plan_names_a_file_that_a_user_list_omits(ciguard: Ciguard, tmp_path: Pa
     (tmp_path / "units.json").write_text('{"1": ["tests/test_good.py::test_it"]}')
     made = ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
     assert "test files without a planned test: tests/test_bad.py" in made.stdout
-    assert "the list of tests omits it" in " ".join(made.stdout.split())
+    assert "the list of tests omits them" in " ".join(made.stdout.split())
     (tmp_path / "a" / "1").mkdir(parents=True)
     (tmp_path / "a" / "1" / "r.xml").write_bytes(junit(["tests.test_good::test_it"]))
     words = ("--plan", "plan.json", "--results", "a/{shard}/*.xml")
@@ -326,7 +326,7 @@ def test_either_records_or_results_are_required(ciguard: Ciguard, tmp_path: Path
     ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
     for verb, words in (("guard", ()), ("report", both)):
         done = ciguard(verb, "--plan", "plan.json", *words, cwd=tmp_path, expect=2)
-        assert "--results GLOB for jobs of your own" in done.stderr
+        assert "--results GLOB for other jobs" in done.stderr
 
 
 def test_result_files_match_the_pattern_without_following_links(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_one_combination_that_loses_half_its_tests_is_incomplete() -> None:
         "INCOMPLETE: 20 tests planned of unit 3.12, 40 on the base (-50.0 %, run 7 of main)"
     )
     (finding,) = verdict.findings
-    assert "base to 2380 or less" in finding_fix(finding)
+    assert "base branch to 2380 or less" in finding_fix(finding)
     two = combinations_world(MATRIX, {**half, "3.13": 15}).prove()
     assert headline(two).endswith(
         "15 tests planned of unit 3.13, 40 on the base (-62.5 %, run 7 of main); "
@@ -119,9 +119,7 @@ def test_unit_count_drop_names_its_source_and_fix() -> None:
     assert (
         finding_message(finding) == "8 tests planned, 1,000 on the base (-99.2 %, run 150 of main)"
     )
-    assert "set guard.min_units in the configuration of the base to 8 or less" in finding_fix(
-        finding
-    )
+    assert "set guard.min_units in the configuration of the base branch" in finding_fix(finding)
 
 
 def test_base_count_of_the_report_is_used_if_the_plan_has_none() -> None:
@@ -149,7 +147,7 @@ def test_file_that_the_framework_leaves_out_since_the_base_is_incomplete() -> No
     assert finding_message(finding) == (
         "1 test file skipped or deselected, but with tests on the base: c.t (needs jinja)"
     )
-    assert finding_fix(finding).startswith("install what the job that plans lacks")
+    assert finding_fix(finding).startswith("install the missing package in the job")
 
 
 def test_newly_excluded_units_count_as_dropped() -> None:

@@ -181,8 +181,8 @@ def test_run_that_executes_too_few_tests_is_incomplete(share: float | None, stat
     assert verdict.state == state
     if state == "incomplete":
         assert headline(verdict) == (
-            "INCOMPLETE: 4 of 8 listed tests executed (50.0 %), guard.min_executed is 51.0 %; the "
-            "others: 2 gpu, 1 no reason, 1 xfail: [NOTRUN] hangs"
+            "INCOMPLETE: 4 of 8 listed tests were executed (50.0 %), and guard.min_executed is "
+            "51.0 %; the others: 2 gpu, 1 no reason, 1 xfail: [NOTRUN] hangs"
         )
         assert verdict.exit_code == ExitCode.INCOMPLETE
 
@@ -208,7 +208,7 @@ def test_headline_counts_files_where_units_are_files() -> None:
     verdict = world.prove()
     assert "1 of 3 test files failed" in headline(verdict)
     status = plain(status_line(verdict, None, NO_LINKS).content)
-    early = ", not c.test.js (what it did not report is not counted)"
+    early = ", not c.test.js (cases that it did not report are not counted)"
     assert status.startswith(f"2 of 3 test files ran to the end{early} · 2 cases ran · 1 skipped")
 
 
@@ -221,7 +221,7 @@ def test_file_that_died_in_two_variants_counts_twice() -> None:
             leg.inner[at] = replace(line, outcome="died", ending="crash")
     world.end("01", exit_code=10, counts={"passed": 1, "died": 2})
     status = plain(status_line(world.prove(), None, NO_LINKS).content)
-    named = "[web/node 20] t, [web/node 22] t (what it did not report is not counted)"
+    named = "[web/node 20] t, [web/node 22] t (cases that it did not report are not counted)"
     assert status.startswith(f"4 of 6 test files ran to the end, not {named} · 4 cases ran")
 
 
@@ -254,7 +254,7 @@ FILTER = ("filter", "--grep slow")
     [
         (DRY_RUN, None, "INCOMPLETE: tests were listed, not executed in 3 shards: {}"),
         (FOCUS, (), "INCOMPLETE: only focused tests ran in 3 shards: {}"),
-        (FILTER, ("--grep fast",), "INCOMPLETE: a filter that the plan does not have left tests"),
+        (FILTER, ("--grep fast",), "INCOMPLETE: a filter that is not in the plan left tests"),
         (FILTER, ("--grep slow",), "PASSED: all 8 tests of 3 shards have a result"),
         (FILTER, None, "PASSED: all 8 tests of 3 shards have a result"),
         (("no_effect", "coverageThreshold"), (), "PASSED: all 8 tests of 3 shards have a result"),

@@ -115,5 +115,5 @@ def test_values_that_only_look_alike_are_refused_as_in_logs(
     text = " ".join(ciguard("compare", "before", "after", cwd=tmp_path).stdout.split())
     assert "No verdict: the keys differ" in text
     assert "(before:process-001.log:1) and" in text
-    assert "limit_bytes 11429599125, not 11429599132 (both print 10.64GiB); refused" in text
+    assert "limit_bytes 11429599125, not 11429599132 (both are printed as 10.64GiB); not" in text
     assert "values of 2 exact metrics missing" in text

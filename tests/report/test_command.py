@@ -392,9 +392,9 @@ def test_searches_of_a_day_have_a_budget(push: Push) -> None:
     push.start_search(2 * hour)
     assert push.report() == ""
     assert push.note == (
-        "No search for the commit is started: with it, the searches of 24 hours could take 1 h "
+        "ciguard does not search for the commit: the searches of 24 hours could then take 1 h "
         "20 min, and `culprit.per_day` is 1 h 00 min."
     )
     push.server.faults.append(Fault("GET", "/artifacts", status=403, times=9))
     assert push.report() == ""
-    assert "those of 24 hours are not known" in push.note
+    assert "earlier searches are not known" in push.note

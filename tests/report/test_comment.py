@@ -137,7 +137,7 @@ def test_first_comment_has_one_heading_and_one_data_note() -> None:
     runs = (*found.baseline.runs, cancelled, cancelled)
     found = replace(found, baseline=replace(found.baseline, runs=runs))
     text = comment(world.plan, world.prove(), comparison=found)
-    assert "; 1 so far (2 did not end: check cancel-in-progress on its pushes)" in text
+    assert "; 1 so far (2 incomplete: check cancel-in-progress on its pushes)" in text
 
 
 @pytest.mark.parametrize("slow", [1, 6])

@@ -43,6 +43,6 @@ def test_report_and_comparison_name_the_shard_that_claimed(
     # It is lost with shard 03: nobody took it out of shard 01, whose job ended well.
     assert "gone" not in text
     done = ciguard("compare", past, records, cwd=tmp_path)
-    assert "1 block of tests moved between 2 shards during the candidate." in folded(done.stdout)
+    assert "1 block of tests moved between 2 shards of the candidate." in folded(done.stdout)
     again = ciguard("compare", past, past, cwd=tmp_path)
     assert "moved" not in again.stdout

@@ -154,7 +154,7 @@ def test_run_of_a_fork_is_explained_without_a_comment(run: Run, server: FakeGitH
     done = run.report("--comment", "--github", expect=13)
     assert "(superseded)" in done.stdout.partition("\n")[0]
     assert server.bodies() == []
-    assert "with `forks = true` under `[workflow]`" in (run.folder / "summary.md").read_text()
+    assert "set `forks = true` under `[workflow]`" in (run.folder / "summary.md").read_text()
 
 
 def test_workflow_run_event_judges_the_triggering_run(run: Run, server: FakeGitHub) -> None:

@@ -106,7 +106,7 @@ def test_trusted_job_comments_on_the_pull_request_of_a_fork(job: Job, server: Fa
     assert comment["body"].startswith(
         "<!-- ciguard:tests.yml -->\n<!-- ciguard-run:7/2 -->\n### :x: 1 of 8 tests failed"
     )
-    assert "own claim" in comment["body"]
+    assert "could have changed them" in comment["body"]
     assert f"https://github.com/{REPOSITORY}/blob/{HEAD}/a.t#L3" in comment["body"]
     assert f"/{REPOSITORY}/actions/runs/7/attempts/2" in comment["body"]
     (check,) = server.checks.values()
@@ -155,12 +155,12 @@ def test_generated_workflow_for_forks_publishes_the_report(
     )
     assert done.returncode == 0, done.stderr
     (body,) = server.bodies()
-    assert "own claim" in body
+    assert "could have changed them" in body
     assert ("1 of 8 tests failed" in body) == bad
     assert [one["conclusion"] for one in server.checks.values()] == [
         "failure" if bad else "success"
     ]
-    assert "own claim" in (tmp_path / "ciguard-report.html").read_text("utf-8")
+    assert "could have changed them" in (tmp_path / "ciguard-report.html").read_text("utf-8")
 
 
 def test_run_without_a_pull_request_gets_no_comment(job: Job, server: FakeGitHub) -> None:
@@ -253,7 +253,7 @@ def test_summary_of_a_merge_queue_compares_with_its_base(job: Job, ciguard: Cigu
     assert "no comment: this run belongs to no pull request" in done.stderr
     text = unescape(job.summary())
     assert text.startswith(
-        "### :x: 2 of 8 tests failed: 1 of unknown origin · 1 also fails on main"
+        "### :x: 2 of 8 tests failed: 1 has an unknown cause · 1 also fails on main"
     )
     row = "<code>a.t::one</code> | <code>no</code> | **main**: red since 1111111 (4 runs"
     assert f"| {row}" in text

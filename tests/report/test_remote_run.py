@@ -135,7 +135,7 @@ def test_runs_of_a_fork_are_its_own_claim(server: FakeGitHub) -> None:
     assert report is not None
     assert report.exit_code == 0
     assert done.startswith("comment created")
-    assert "own claim" in server.bodies()[0]
+    assert "could have changed them" in server.bodies()[0]
 
 
 def test_pull_request_that_is_not_known_is_judged_strictly(server: FakeGitHub) -> None:

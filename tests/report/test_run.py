@@ -238,7 +238,7 @@ def test_confirmation_by_the_judged_run_is_marked_as_a_claim(
     text = unescape(call("report", "--history", "h").stdout)
     assert text.count("1 test needs more memory** (confirmed, 2 runs;") == lines
     assert f"| {tier} | 20.0 MiB | 40.0 MiB |" in text
-    assert "- The judged run itself ran the experiment: the result is its own claim." in text
+    assert "- The judged run itself ran the experiment, and can have changed its result." in text
 
 
 @pytest.mark.usefixtures("suspected")

@@ -71,8 +71,9 @@ def test_smaller_runner_has_its_calculation() -> None:
     costs = (0.012, 0.006, 0.12, 0.083)
     assert use.smaller == SmallerRunner("ubuntu-latest", 2, usable, use.busy_ratio, *costs)
     assert use_text(use) == (
-        "p: memory 3.90 GiB of 15.5 GiB, CPU 31.0 % of 4 cores at most in 20 runs: a 2-core runner "
-        "(ubuntu-latest) would do, -0.083 to -0.12 USD a run, jobs up to 31.0 % longer"
+        "p: 20 runs used at most 3.90 GiB of 15.5 GiB memory and 31.0 % of 4 cores. A 2-core "
+        "runner (ubuntu-latest) is enough: a run costs 0.083 to 0.12 USD less, a job takes up to "
+        "31.0 % longer"
     )
     world = World()
     report = Report(ReportData(world.plan, world.prove(), runners=(use,)), 0)
@@ -185,5 +186,5 @@ def test_report_of_the_base_alone_names_a_smaller_runner(ciguard: Ciguard, tmp_p
         ciguard(*words, cwd=tmp_path, expect=0, GITHUB_REF_NAME=branch, **environ).stdout
         for branch in ("main", "topic")
     ]
-    smaller = "default: memory 2.00 GiB of 16.0 GiB, CPU 23.8 % of 4 cores at most in 5 runs: a 2-c"
+    smaller = "default: 5 runs used at most 2.00 GiB of 16.0 GiB memory and 23.8 % of 4 cores. A"
     assert [smaller in report for report in reports] == [True, False]

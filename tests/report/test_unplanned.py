@@ -121,9 +121,9 @@ def test_comment_compares_with_the_artifacts_of_the_base(call: Call, server: Fak
     done = call("--needs", json.dumps({"test": {"result": "failure"}}), expect=10)
     (comment,) = server.comments.values()
     assert comment["body"].endswith(done.stdout.split("\n", 1)[1])
-    assert first_line(done.stdout) == ":x: 1 of 4 tests failed: 1 of unknown origin"
+    assert first_line(done.stdout) == ":x: 1 of 4 tests failed: 1 has an unknown cause"
     assert "passed in only 5 runs of main, failed here" in done.stdout
-    assert "compared with the results of 5 runs of main: no history yet" in unescape(done.stdout)
+    assert "history yet: compared with the results of 5 runs of main" in unescape(done.stdout)
     assert "base: [run 66/2, 0000000, main, 4 tests]" in done.stdout
     assert "not read as test results: results-cart/coverage.xml" in done.stderr
     downloads = [one for one in server.request_log() if one.endswith("/zip")]
@@ -227,7 +227,7 @@ def test_file_without_a_test_is_no_result(call: Call, server: FakeGitHub) -> Non
     add_artifact(server, "results-empty", {"junit.xml": junit({})}, 70)
     lost = call("--needs", GREEN, expect=13).stdout
     assert "INCOMPLETE: 2 of 3 expected shards have results" in lost
-    assert "a step needs `if: always()`" in unescape(lost)
+    assert "the upload needs `if: always()`" in unescape(lost)
     assert "PASSED: results of 4 tests in 2 of 2" in call("--needs", GREEN, "--expect", "2").stdout
 
 
@@ -273,7 +273,7 @@ def test_run_is_added_to_a_history_by_its_artifacts(
     done = ciguard(*given, "--expect", "2", cwd=tmp_path, **cast("Any", named))
     assert "4 values of 1 run added" in done.stdout
     upload(server, 70)
-    assert "compared with the results of 5 runs of main: no history yet" in call(*tests).stdout
+    assert "no history yet: compared with the results of 5 runs of main" in call(*tests).stdout
     done = call("--history", "past", *tests)
     assert "comparison begins after 3 runs of main; 1 so far" in done.stdout
     assert "renamed" not in done.stdout

@@ -282,12 +282,12 @@ def test_process_that_does_not_exit_is_stopped_and_fails_the_leg(
     monkeypatch.setattr(rules, "THREAD_S", (0.5, 0.5))
     leg = start_shard(tmp_path, plan, program=PATIENT).wait(10)
     assert leg.outcomes() == dict.fromkeys(units, "passed")
-    assert "timeout: its tests are over, and it has not ended for 0.5 s" in leg.printed
+    assert "timeout: its tests ended 0.5 s" in leg.printed
     assert "most recent call first" in leg.printed, "where"
     (end,) = leg.record().process_ends
     assert end.ending == "timeout"
     left = "left over of test_thread.py::test_leaves_a_thread"
-    assert f"s: stopped, as it did not end: {left}\n" in leg.printed
+    assert f"s after its last test: stopped, as it did not end: {left}\n" in leg.printed
     assert "and no failed result explains it" not in leg.printed, "this does"
     verdict = leg.verdict()
     assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "no_exit")]
@@ -305,7 +305,7 @@ def test_passes(): atexit.register(time.sleep, 600)
     assert leg.outcomes() == {unit: "passed"}
     (finding,) = leg.verdict().findings
     assert (finding.level, finding.kind) == ("warning", "no_exit")
-    assert "s: stopped, as it did not end\n" in leg.printed
+    assert "s after its last test: stopped, as it did not end\n" in leg.printed
 
 
 def test_thread_left_over_blames_no_file_that_could_not_be_imported(
@@ -344,7 +344,7 @@ def test_time_behind_the_last_test_is_accounted_for(
     (event,) = [one for one in leg.record().events if one.kind == "after_tests"]
     assert (event.process, event.reason, event.detail) == (1, reason, "")
     assert event.facts["wall_s"] >= 1
-    assert f"  after its last test {event.facts['wall_s']:.0f} s: {words}\n" in leg.printed
+    assert f"  {event.facts['wall_s']:.0f} s after its last test: {words}\n" in leg.printed
 
 
 ONE_AFTER_THE_OTHER = """#!/bin/sh

@@ -39,7 +39,7 @@ def until(folder: Path, plan: Plan, unit: str) -> Leg:
 
 @pytest.mark.parametrize(
     ("processes", "run", "whose"),
-    [(1, UNITS[:3], "in its order"), (2, UNITS[:3:2], "those of its process of 2 in parallel")],
+    [(1, UNITS[:3], "of the shard"), (2, UNITS[:3:2], "of its process (1 of 2)")],
 )
 def test_until_runs_predecessors_and_nothing_after(
     tmp_path: Path, processes: int, run: list[str], whose: str
@@ -49,7 +49,7 @@ def test_until_runs_predecessors_and_nothing_after(
     leg = until(tmp_path, plan, UNITS[2]).wait(10)
     record = leg.record()
     assert record.probes == ()  # who reproduces a failure repeats no new tests
-    assert f"until: {len(run)} of 4 tests: {whose}, up to this one" in leg.printed
+    assert f"until: {len(run)} of 4 tests: those {whose}, up to this one" in leg.printed
     (output,) = [event for event in record.events if event.kind == "run_until"]
     assert output.unit == UNITS[2]
     units = tuple(one for one in plan.shards[0].units if one.unit in run)

@@ -36,7 +36,7 @@ OUTPUT_CHARACTERS: Final = 2000  # of stacks, in the message of a unit that died
 MAX_NAMED: Final = 3  # tests in a sentence
 MAX_FILES: Final = 5  # result files in a sentence
 REAPER_LOST: Final = "its reaper was killed"
-IN_FILES: Final = "its result is in a file, or nowhere"
+IN_FILES: Final = "its result is in a file, or there is none"
 GRACE_USED: Final = (
     "an earlier step stopped tests at its checkpoint: this step waits for them, up to its deadline"
 )
@@ -56,7 +56,7 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "search": "search: one of {units} ended a process without a result",
     "heavy": "needs {need_bytes} of {free_bytes}",
     "over_budget": "needs {need_bytes}, more than the memory budget",
-    "memory_retry": "retry, alone: memory ran out at {process_bytes} of its process",
+    "memory_retry": "retry, alone: memory ran out when its process had {process_bytes}",
     "crash_retry": "retry, alone: one of {units} that ran when process {process} crashed",
     "failure_retry": "retry: {units} failed in process {process}",
     "probe_alone": "a new failure again, alone",
@@ -69,13 +69,13 @@ _REASONS: Final[Mapping[ReasonKind, str]] = {
     "second_session": "the suite's command started its framework twice for one batch of tests",
     "deadline": "deadline: {limit_s} have passed",
     "unit_timeout": "over its limit of {limit_s}",
-    "no_exit": "its tests are over, and it has not ended for {waited_s}",
-    "idle": "it has tests left, and was at none for {idle_s}",
+    "no_exit": "its tests ended {waited_s} ago, but it did not",
+    "idle": "it has tests left, but ran none for {idle_s}",
     "memory_guard": "headroom {headroom_bytes}; the largest process has {largest_process_bytes}",
     "retained_memory": "resident {resident_bytes}, the next test needs {next_bytes}, "
     "limit {limit_bytes}",
     "checkpoint": "{limit_s} have passed; {units} left for another step",
-    "checkpoint_grace": "{limit_s} have passed, and as long again; the next step goes on",
+    "checkpoint_grace": "{limit_s} have passed twice; the next step goes on",
     "memory_low": "headroom {headroom_bytes} is below {limit_bytes}",
     "memory_not_reclaimable": "headroom {headroom_bytes}, and the largest process has only "
     "{largest_process_bytes}: the memory is used by something else",
@@ -302,7 +302,7 @@ def describe_after_tests(
     facts, detail = {"wall_s": round(now_s - last_s, 6)}, ", ".join(names)
     line = EventLine("after_tests", now_s, process, detail=detail, reason=reason, facts=facts)
     text = ": ".join(filter(None, (_AFTER_TESTS[reason], detail)))
-    return line, f"  after its last test {now_s - last_s:.0f} s: {text}"
+    return line, f"  {now_s - last_s:.0f} s after its last test: {text}"
 
 
 def describe_peak(peak: Peak) -> str:
@@ -488,5 +488,5 @@ def describe_until(units: int, planned: int, processes: int) -> str:
     Args:
         processes: number of processes of the shard, if only the tests of one are left; otherwise 1.
     """
-    kind = f"those of its process of {processes} in parallel" if processes > 1 else "in its order"
-    return f"{units} of {count_of(planned, 'test')}: {kind}, up to this one"
+    kind = f"of its process (1 of {processes})" if processes > 1 else "of the shard"
+    return f"{units} of {count_of(planned, 'test')}: those {kind}, up to this one"

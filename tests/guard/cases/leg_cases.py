@@ -50,7 +50,7 @@ RECORDS = {
     ),
     "a process's file lost": incomplete(damages.process_file_lost, "3 of 8 tests have no result"),
     "one case lost": incomplete(
-        damages.ended(counts={"passed": 4}), "its end line counts 4 results, its record holds 3"
+        damages.ended(counts={"passed": 4}), "with a count of 4 results, but holds 3"
     ),
     "a timeout": failed(damages.died("timeout"), "1 of 8 tests failed"),
     "a crash": failed(damages.died("crash"), "1 of 8 tests failed"),
@@ -122,13 +122,13 @@ INTEGRITY = {
         damages.copied_with_another_end, "2 end lines that differ", "deadline"
     ),
     "a pass that claims another process": incomplete(
-        damages.passing_as_process_2, "process 2 does not have one start before"
+        damages.passing_as_process_2, "process 2 does not have one start and"
     ),
     "a unit in two processes at once": incomplete(
-        damages.process_2_concurrent, "1 unit ran in two processes at once"
+        damages.process_2_concurrent, "1 test ran in two processes at once"
     ),
     "a failure again, with one try": incomplete(
-        damages.process_2_after_it, "1 unit failed and ran again, but has one try"
+        damages.process_2_after_it, "1 test failed and ran again, but may run only once"
     ),
     "a failure again, with two": passed(damages.retried, "all 8 tests"),
     "a unit that begins again": incomplete(
@@ -145,28 +145,28 @@ INTEGRITY = {
         damages.process_ended("completed", 1), "process 1 ended (completed, exit code 1)"
     ),
     "two ends of a process": incomplete(
-        damages.two_ends_of_a_process, "process 1 does not have one start before"
+        damages.two_ends_of_a_process, "process 1 does not have one start and"
     ),
     "a process without an end": incomplete(
-        damages.process_without_an_end, "process 1 does not have one start before"
+        damages.process_without_an_end, "process 1 does not have one start and"
     ),
     "a second process without an end": incomplete(
         damages.a_second_process_without_an_end, "process 2 does not have one start"
     ),
     "a process that nobody began": incomplete(
-        damages.unannounced_process, "process 1 does not have one start before"
+        damages.unannounced_process, "process 1 does not have one start and"
     ),
     "an end that counts nothing": incomplete(
-        damages.ended(counts={}), "its end line counts 0 results, its"
+        damages.ended(counts={}), "its record ends with a count of 0 results, but"
     ),
     "a result file lost": incomplete(
         damages.a_result_file_lost, "results/process-001/r.xml is missing"
     ),
     "a pass edited to a skip": incomplete(
-        damages.a_pass_edited_to_a_skip, "its end line counts 3 executed tests, its record holds 2"
+        damages.a_pass_edited_to_a_skip, "a count of 3 executed tests, but holds 2"
     ),
     "failures that the end counts": incomplete(
-        damages.ended(counts={"passed": 2, "failed": 1}), "its end line counts 1 bad result"
+        damages.ended(counts={"passed": 2, "failed": 1}), "with a count of 1 bad result"
     ),
 }
 
