@@ -77,7 +77,7 @@ def _check_distribution() -> None:
     except importlib.metadata.PackageNotFoundError:
         return
     what = f"the distribution ciguard {version} of another project is installed in {sys.prefix}"
-    fix = "give ciguard-shards an environment of its own, or uninstall both and install it again"
+    fix = "install ciguard-shards in a separate environment, or uninstall both and install it again"
     raise UsageError(what, fix=fix)
 
 

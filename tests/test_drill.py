@@ -81,7 +81,7 @@ def test_each_fault_is_noticed_and_enters_no_statistics(
     words = ("plan", "--inventory", "-", "--shards", "2", "--artifact", "plan", "--drill", kind)
     event = "workflow_dispatch"
     shown = ciguard(*words, cwd=folder, stdin=UNITS, GITHUB_EVENT_NAME=event).stdout
-    assert f"this is a drill ({kind}), and the run has to end red" in shown
+    assert f"this is a drill ({kind}): the run must end red" in shown
     plan = json.loads((folder / "plan" / "plan.json").read_bytes())
     assert re.fullmatch(f"drill-{kind}-[0-9a-f]{{12}}", plan["id"])
     assert plan["drill"] == kind
@@ -148,5 +148,5 @@ def test_drill_without_a_trace_is_red_itself(kind: DrillKind) -> None:
 def test_a_drill_is_started_by_hand(folder: Path, ciguard: Ciguard, event: str) -> None:
     words = ("plan", "--inventory", "-", "--drill", "timeout", "-o", "plan.json")
     done = ciguard(*words, cwd=folder, stdin=UNITS, expect=2, GITHUB_EVENT_NAME=event)
-    assert "ciguard plan: --drill: no drill in a run that was not started for it" in done.stderr
+    assert "ciguard plan: --drill: a drill needs a run that was started for it" in done.stderr
     assert not (folder / "plan.json").exists()

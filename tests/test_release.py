@@ -171,7 +171,7 @@ def test_other_project_of_the_same_package_name_is_refused(
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: ciguard\nVersion: 1.4\n")
     done = ciguard_process("plan", cwd=tmp_path, expect=2, PYTHONPATH=str(tmp_path))
     assert "the distribution ciguard 1.4 of another project is installed in" in done.stderr
-    assert "an environment of its own" in done.stderr
+    assert "a separate environment" in done.stderr
 
 
 def test_distribution_has_a_script_of_its_own_name() -> None:

@@ -225,22 +225,22 @@ def _write_results(file: WorkflowFile, steps: Sequence[FoundStep]) -> NextStep:
     change = _change_of(step, jobs[step.job])
     count = len({other.job for other in steps} - {step.job})
     problem = f"{_at(file, step)} uploads none"
-    problem += f", nor {count_of(count, 'other job')}" if count else ""
+    problem += f", as do {count_of(count, 'other job')}" if count else ""
     fix = change.advice
     if repeated:
         names = ", ".join(dict.fromkeys(other.job for other in repeated))
-        fix += f". In {names}, the tries after || would replace the file: move it by ciguard init"
+        fix += f". In {names}, a retry after || would replace the file: move it by ciguard init"
     own = [other for other in others if other.job == step.job]
     ifs = [str(jobs[step.job]["steps"][other.number - 1].get("if", "")) for other in own]
     is_pair = len(own) == 2 and are_opposite(*ifs)  # noqa: PLR2004
     lines = ", ".join(str(_line_of(file, other)) for other in own if other is not step)
     if is_pair:
-        fix += f"; its tests are in line {lines}, too"
+        fix += f"; line {lines} also has its tests"
     elif sum(len({command.words for command in other.commands}) for other in own) > 1:
         fix += (
-            f" (each further command{lines and f', line {lines}'}: its own file, and for the same "
+            f" (each further command{lines and f', line {lines}'}: another file, and for the same "
         )
-        fix += "tests its own artifact; after a step that fails, it needs if: always())"
+        fix += "tests another artifact; after a step that fails, it needs if: always())"
     upload = _UPLOAD.replace("FILES", json.dumps(change.path or "results*"))
     if keys := _naming_keys(matrix_of(jobs[step.job])) if not count else ():  # else it is for all
         values = "-".join(f"${{{{ matrix.{key} }}}}" for key in keys)

@@ -135,14 +135,14 @@ def _facts(audit: RepositoryAudit) -> Iterator[tuple[str, Content]]:
 
 def _unread(unread: Unread) -> tuple[Span, ...]:
     if unread.why == "not_yaml":
-        return Code(unread.detail, NAME_WIDTH), " is not a workflow that can be read"
+        return Code(unread.detail, NAME_WIDTH), " cannot be read as a workflow"
     counts = unread.what.replace("_", " ")
     if unread.what in _PARTS_OF:
         total = count_of(unread.total, _PARTS_OF[unread.what])
         counts = f"{counts} of {unread.read:,} of {total} read"
     elif unread.what == "workflows":
         counts = f"workflow files: {unread.read:,} of {unread.total:,} read"
-    why = "the calls are used up: run this again, what was read is kept"
+    why = "no calls are left: run this again; what was read is kept"
     if unread.why == "call_limit":
         return f"{counts}: {why}", *((" (", Code(unread.detail), ")") if unread.detail else ())
     return f"{counts}: ", Code(unread.detail or "refused", NAME_WIDTH)

@@ -123,7 +123,7 @@ def read_json(stream: IO[bytes], source: str) -> HandMatrix:
     matrix = JsonObject(content if isinstance(content, dict) else {"shards": content}, source)
     items = list(matrix.objects("shards"))
     if not items or len(items) > MAX_SHARDS:
-        fix = 'write {"shards": [{"name": "unit", "filter": "FullyQualifiedName~Unit"}]}'
+        fix = 'write {"shards": [{"name": "fast", "filter": "FullyQualifiedName~Fast"}]}'
         raise InputError("no list of shards", where=source, fix=fix)
     shards = tuple(map(_shard, items))
     reject_equal_names(shards, source)
@@ -140,7 +140,7 @@ def parse_common(text: str, where: str) -> Expression:
     if not text:
         return NO_COMMON
     if text.count(PLACEHOLDER) != 1:
-        raise InputError(f"{PLACEHOLDER} does not stand in it once", where=where)
+        raise InputError(f"{PLACEHOLDER} does not occur once in it", where=where)
     return vstest.parse(text.replace(PLACEHOLDER, _NAME), where)
 
 
@@ -148,14 +148,14 @@ def reject_equal_names(shards: tuple[ShardFilter, ...], where: str) -> None:
     """Raise InputError if two shards have the same name: a report could not distinguish them."""
     for name, count in Counter(shard.name for shard in shards).items():
         if count > 1:
-            fix = "give each shard a name of its own"
+            fix = "give each shard a different name"
             raise InputError(f"{count} shards are named {name!r:.120}", where=where, fix=fix)
 
 
 def _shard(item: JsonObject) -> ShardFilter:
     name, text = item.text("name"), item.text("filter")
     if not name:
-        raise item.error("a shard has no name", fix="give each shard a name of its own")
+        raise item.error("a shard has no name", fix="give each shard a name")
     minutes = item.values.get("timeout_minutes")
     if minutes is not None and item.seconds("timeout_minutes") is None:
         raise item.error(f"out of range: {minutes!r:.60}", "timeout_minutes")

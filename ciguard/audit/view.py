@@ -74,9 +74,9 @@ def document(audit: Audit, following: NextStep | None) -> tuple[Block, ...]:
 
 
 def _facts(audit: Audit) -> Iterator[tuple[str, Content]]:
-    yield "executions", f"{audit.executions:,}, of which {audit.redundant:,} are redundant"
+    yield "executions", f"{audit.executions:,} ({audit.redundant:,} redundant)"
     empty = len(audit.empty_terms)
-    yield "filter terms", f"{audit.term_count:,} distinct, of which {empty:,} match no test"
+    yield "filter terms", f"{audit.term_count:,} distinct ({empty:,} match no test)"
     unknown = [shard.shard for shard in audit.shards if shard.shard.unknown]
     for shard in unknown[:MAX_SHARDS]:
         yield "not evaluated", (Code(shard.name, NAME_WIDTH), f": {shard.unknown}")
@@ -85,9 +85,9 @@ def _facts(audit: Audit) -> Iterator[tuple[str, Content]]:
     unsure = [("all shards", term) for term in audit.unsure]
     unsure += [(shard.shard.name, term) for shard in audit.shards for term in shard.unsure]
     if any(term.is_label for _, term in unsure):
-        yield "undecided", "the list of tests lacks the categories that filters ask for"
+        yield "undecided", "the list of tests does not have the categories that filters name"
     if not audit.tests.has_files and any(shard.shard.project for shard in audit.shards):
-        yield "undecided", "the list of tests lacks the files, by which a project has its tests"
+        yield "undecided", "the list of tests has no files, so the tests of a project are unknown"
     unevaluated = [(name, term.text) for name, term in unsure if not term.is_label]
     for name, text in unevaluated[:MAX_SHARDS]:
         words = ": not known which tests ", Code(text, NAME_WIDTH), " selects"
@@ -112,7 +112,7 @@ def _missing(audit: Audit) -> Section:
             units = [audit.tests.units[position].unit for position in positions_in(tests)]
             examples = join([Code(unit, NAME_WIDTH) for unit in units], most=MAX_EXAMPLES)
             rows.append((REASON_TEXT[reason], f"{tests.bit_count():,}", examples))
-    columns = (Column("Reason"), Column("Tests", "right"), Column("Such as", drop=1))
+    columns = (Column("Reason"), Column("Tests", "right"), Column("Examples", drop=1))
     return Section("missing", (Table(columns, tuple(rows)),), "Tests in no shard")
 
 
@@ -142,10 +142,10 @@ def _vacuous_terms(audit: Audit) -> Section:
     for shard, texts in audit.vacuous_terms:
         name = Code(audit.shards[shard].shard.name, NAME_WIDTH)
         terms = join([Code(text, NAME_WIDTH) for text in texts])
-        words = (": ", *terms, " is true for all that the rest of the filter selects")
+        words = (": ", *terms, " is true for all tests that the rest of the filter selects")
         items.append(Item((name, *words)))
     bullets = Bullets(tuple(items), "filter")
-    return Section("vacuous_terms", (bullets,), "Terms that divide nothing")
+    return Section("vacuous_terms", (bullets,), "Terms without an effect")
 
 
 def _empty_terms(audit: Audit) -> Section:

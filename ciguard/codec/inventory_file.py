@@ -187,7 +187,7 @@ def _unit(item: Any, where: str) -> InventoryUnit:
     try:
         unit: InventoryUnit = _UNIT.build(item)
         if not unit.unit:
-            raise LineError("unit is empty")
+            raise LineError("`unit` is empty")
         if unit.shard is not None:
             _shard(unit.shard, where)
     except LineError as error:

@@ -197,7 +197,7 @@ def _check_references(plan: Plan) -> None:
             if name not in plan.suites:
                 raise LineError(f"shards: {shard.key}: no suite {name!r} in the plan")
         if shard.own_count < 0 or any(block.units < 1 for block in shard.blocks):
-            raise LineError(f"shards: {shard.key}: its blocks do not fit its units")
+            raise LineError(f"shards: {shard.key}: its blocks do not match its tests")
 
 
 def decode(content: bytes, source: str) -> Plan:

@@ -42,7 +42,7 @@ _ISSUE: Final = re.compile(r"#?[1-9][0-9]*|https?://\S+")
 
 def _unit(value: str) -> str:
     if re.fullmatch(r"[*?]+", value):
-        raise ValueError("would quarantine every unit: name those that are meant")
+        raise ValueError("would quarantine all tests: name those that fail")
     return value
 
 
@@ -116,7 +116,7 @@ def decode(content: bytes, today: date, *, is_base: bool, source: str = FILE) ->
     Raises:
         InputError: the file is no TOML, or not a list of entries.
     """
-    fix = "write [[quarantine]] tables with unit, reason, issue and until"
+    fix = "write [[quarantine]] tables with `unit`, `reason`, `issue` and `until`"
     try:
         values = tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also for 5,000 digits
@@ -142,5 +142,5 @@ def decode(content: bytes, today: date, *, is_base: bool, source: str = FILE) ->
 def _name(table: dict[str, Any]) -> str:
     suite_key = [str(table[key]) for key in ("suite", "variant") if table.get(key) is not None]
     unit = table.get("unit")
-    name = unit if isinstance(unit, str) and unit else "an entry without a unit"
+    name = unit if isinstance(unit, str) and unit else "an entry without `unit`"
     return f"{name:.120}" + (f" of {'/'.join(suite_key):.60}" if suite_key else "")

@@ -106,7 +106,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
         adapter = framework(entry.framework)
         command = entry.command or adapter.default_command
         if not command:
-            what = f"framework {entry.framework} has no command of its own"
+            what = f"framework {entry.framework} needs a command"
             fix = 'set command = ["program", "{units_file}", ...]'
             raise UsageError(what, where=f"suite.{name}", fix=fix)
         if entry.parallel is not None and not adapter.has_parallel:
@@ -204,8 +204,8 @@ def with_combinations(
     combined = {}
     for name, suite in suites.items():
         if set(suite.variants) != {""}:
-            fix = "leave [suite.NAME.variant] out: the matrix says how the suite is run"
-            raise UsageError("has variants of its own", where=f"suite.{name}", fix=fix)
+            fix = "leave [suite.NAME.variant] out: the matrix replaces it"
+            raise UsageError("has variants beside a matrix", where=f"suite.{name}", fix=fix)
         variants = {
             each.label: Variant(matrix=each.values, pool=_pool_of_values(each.values, pools))
             for each in combinations

@@ -27,8 +27,8 @@ MAX_CANDIDATES: Final = 5  # in a sentence
 MAX_TABLES: Final = 20
 STOPPED: Final[dict[Stopped, str]] = {
     "": "",
-    "budget": "; stopped: the budget was spent (the same command goes on from here)",
-    "interrupted": "; incomplete: interrupted (the same command goes on from here)",
+    "budget": "; stopped: the budget was spent (run the same command to continue)",
+    "interrupted": "; incomplete: interrupted (run the same command to continue)",
 }
 
 
@@ -90,7 +90,7 @@ def _unchanged(test: TestAnswer) -> str:
         return f"not reproduced: {ends[0]} at the good end, {ends[1]} at the bad one"
     failed, tries = sum(one.failed or 0 for one in known), sum(one.tries for one in known)
     if 2 * failed > tries:
-        return f"before the range: {_tries(test, known)}, the good end included"
+        return f"bad before the range: {_tries(test, known)}, including the good end"
     return f"not reproduced: {_tries(test, known)}{': flaky' if failed else ''}"
 
 

@@ -73,7 +73,7 @@ def warn_of_cancelled_pushes(file: str, workflow: Any, branch: str) -> Iterator[
     for group in (get(holder, "concurrency") for holder in holders):
         is_shared = not _OWN_GROUP.search(str(get(group, "group")))
         if is_shared and evaluate(str(get(group, "cancel-in-progress")), "push"):
-            what = f"{file}: a push to {branch} cancels the run of the push before: few complete"
+            what = f"{file}: a push to {branch} cancels the run of the previous push: few complete"
             fix = "set cancel-in-progress: ${{ github.event_name == 'pull_request' }}"
             yield warning("concurrency", what, fix)
 
@@ -104,7 +104,7 @@ def check_required(
         if any(names_check(name, job, text) for text in {check, check.rpartition(" / ")[2]})
     ]
     if any(name in judging for _, name in owners):
-        return ok("required check", f"{file}: a lost test fails what is required")
+        return ok("required check", f"{file}: a required check fails if a test is lost")
     others = [f"{check} (job {name})" for check, name in owners]
     passing = f"; green if a test is lost: {', '.join(others)}" if others else ""
     what = f"{file}: no required check fails if a test is lost{passing}"

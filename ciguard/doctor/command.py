@@ -105,9 +105,9 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     if file:
         yield ok("configuration", file)
     elif is_comment:
-        yield ok("configuration", "none: the job that comments needs none")
+        yield ok("configuration", "none: a job that only comments needs none")
     else:
-        yield warning("configuration", "none, so the defaults hold", init or "ciguard init", init)
+        yield warning("configuration", "none: the defaults apply", init or "ciguard init", init)
     if not is_comment:
         yield from _checked("tests", lambda: _tests(invocation, config, adopted))
     # Without an origin, no workflow runs: problems of workflows are warnings.
@@ -122,15 +122,13 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
             yield ok("actions", f"workflows {use} {address}")
             yield from _checked("workflow", lambda: _workflow(invocation, config, init))
         else:
-            what = (
-                "the repository of ciguard's actions is not known, so that no workflow can use them"
-            )
+            what = "the repository of ciguard's actions is unknown, so no workflow can use them"
             yield worst("actions", what, SET_ACTIONS)
     for path in _workflow_files(invocation.folder):
         yield from _checked("aggregation", partial(_aggregation, invocation.folder, path), warning)
     is_remote = config.history.in_branch or config.history.in_service
     if offline and is_remote:
-        yield ok("history", f"not checked, as --offline asks no server: {config.history.store}")
+        yield ok("history", f"not checked because of --offline: {config.history.store}")
     else:
         on_error = worst if is_remote else error
         yield from _checked("history", lambda: _history(invocation, config, adopted), on_error)
@@ -154,7 +152,7 @@ def _checked(
 
 def _git(invocation: Invocation) -> Iterator[Check]:
     if shutil.which("git", path=invocation.environ.get("PATH")) is None:
-        yield error("git", "there is no git", "install it: policy and history are read by it")
+        yield error("git", "git is not installed", "install it: the policy and the history need it")
         return
     remote = remote_url(invocation.folder, invocation.environ)
     if remote:
@@ -176,7 +174,7 @@ def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -
     pools_of(config, ())  # raises the mistakes of a pool
     inputs = [(plan_step(workflow) or {}).get("with") for workflow in adopted.values()]
     if inputs and all(get(given, "collect") in (None, "history") for given in inputs):
-        yield ok("tests", "listed by the jobs that run them, not by the one that plans")
+        yield ok("tests", "listed by the jobs that run them, not by the job that plans")
         return
     is_default = "suite" not in config.model_fields_set
     folder = invocation.folder
@@ -192,7 +190,8 @@ def _tests(invocation: Invocation, config: Config, adopted: Mapping[str, Any]) -
             except CiguardError as problem:
                 yield error(words, f"{suite.framework}: {problem.what}", problem.fix)
                 continue
-            text = f"{suite.framework} lists {count_of(len(collected.units), 'unit')}"
+            noun = "test file" if framework(suite.framework).unit == "file" else "test"
+            text = f"{suite.framework} lists {count_of(len(collected.units), noun)}"
             if collected.errors:
                 program = _program(invocation, suite)
                 errors = count_of(len(collected.errors), "error")
@@ -243,14 +242,14 @@ def _workflow(invocation: Invocation, config: Config, command: str) -> Iterator[
         if item.path in FILES:
             continue
         if item.is_up_to_date:
-            yield ok("workflow", f"{item.path} is what the configuration says")
+            yield ok("workflow", f"{item.path} matches the configuration")
         elif item.verb == "create":
             yield warning("workflow", f"there is no {item.path}", command=command)
         elif item.is_edited:
-            what = f"{item.path} was edited or written by hand, so ciguard init refuses to write"
-            yield warning("workflow", what, "ciguard init shows how it differs")
+            what = f"{item.path} was edited or written by hand: ciguard init keeps it"
+            yield warning("workflow", what, "to see the differences, run ciguard init")
         else:
-            what = f"{item.path} is not what the configuration and this version say"
+            what = f"{item.path} does not match the configuration and this version"
             yield warning("workflow", what, command=command)
 
 
@@ -282,17 +281,17 @@ def _history(invocation: Invocation, config: Config, adopted: Mapping[str, Any])
         yield warning("history", HISTORY_FILE_WARNING.format(location), LOST_FIX)
     loaded = load(open_store(location, invocation.folder, invocation.environ))
     if not loaded.exists:
-        fix = "the base branch's first run of the workflow begins it"
+        fix = "the first run of the workflow on the base branch creates it"
         branch = default_branch(invocation.folder)
         is_own = (invocation.folder / WORKFLOW_FILE).exists()
         if config.history.in_service:
-            fix = "the service adds the base branch's next run"
+            fix = "the service adds the next run of the base branch"
         elif not config.history.in_branch:
-            fix = "ciguard history add begins it"
+            fix = "ciguard history add creates it"
         elif adopted and not is_own and not any(runs_on_push(w, branch) for w in adopted.values()):
             branch += guess_of(invocation.folder)
             fix = f"no push to {branch} starts {', '.join(adopted)}: add push to its `on:`"
-        yield warning("history", f"nothing at {location} yet: plans split equally", fix)
+        yield warning("history", f"nothing at {location} yet: plans split the tests equally", fix)
         return
     runs = count_of(len(loaded.history.runs), "run")
     yield ok("history", f"{location}: {runs}, {size(loaded.size_bytes)}")
@@ -317,7 +316,7 @@ def _github(invocation: Invocation, repo: str) -> Iterator[Check]:
         host = repository.server_url.partition("//")[2]
         gh = shutil.which("gh", path=environ.get("PATH"))
         command = f"export GH_TOKEN=$(gh auth token --hostname {host})" if gh else ""
-        what = f"no token, so nothing was asked of {repository.server_url}"
+        what = f"no token: {repository.server_url} was not checked"
         yield warning("GitHub", what, fix, command)
         return
     # Imported here: httpx takes 0.2 s, and a machine without a token does not need it.
@@ -337,10 +336,10 @@ def _github_checks(
     yield ok("GitHub", f"{repository.api_url} answers; {facts.full_name} is there{branch}")
     for permission, path, without in READS:
         if capabilities.may_read(github, f"/repos/{repository.repository}/{path}"):
-            yield ok("token", f"may do {permission}")
+            yield ok("token", f"has {permission}")
         else:
-            fix = f"give the job `permissions: {permission}`, or the token that permission"
-            yield warning("token", f"may not do {permission}; unavailable: {without}", fix)
+            fix = f"give the job `permissions: {permission}`, or give it to the token"
+            yield warning("token", f"does not have {permission}; unavailable: {without}", fix)
     if facts.default_branch:
         asked = (github, repository.repository, facts.default_branch)
         required = partial(capabilities.required_checks, *asked)
@@ -360,13 +359,13 @@ def _last_drill(repository: str, github: GitHub) -> Iterator[Check]:
         artifacts = RunClient(github, repository, run.id).artifacts(limit=100)
         if any(artifact.name.startswith(f"{PLAN}{DRILL_PREFIX}") for artifact in artifacts):
             day = f"{run.created_at:%Y-%m-%d}" if run.created_at else "an unknown day"
-            what = f"the last one was run {run.id} of {day}: {run.conclusion}"
-            fix = "a lost test would be green, too: let a job that runs `ciguard report` decide"
+            what = f"the last drill was run {run.id} of {day}: {run.conclusion}"
+            fix = "a lost test would also be green: require the job that runs `ciguard report`"
             is_green = run.conclusion == "success"
             yield error("drill", what, fix) if is_green else ok("drill", what)
             return
-    what = f"none known among the last {count_of(len(runs), 'run')} that were started by hand"
-    yield ok("drill", what, "start the workflow with its input `drill`: it has to end red")
+    what = f"none among the last {count_of(len(runs), 'run')} that were started by hand"
+    yield ok("drill", what, "start the workflow with its input `drill`: the run must fail")
 
 
 def _required_checks(folder: Path, ask_required: Callable[[], Set[str]]) -> Iterator[Check]:
@@ -385,7 +384,7 @@ def _machine() -> Iterator[Check]:
     """Check whether a job on a machine like this can measure memory and limit it."""
     if CURRENT.headroom(None).memory_bytes() is None:
         fix = "set memory of its pool in ciguard.toml"
-        yield warning("memory", "memory not known: no job here can be guarded", fix)
+        yield warning("memory", "memory unknown: ciguard cannot guard the memory of jobs here", fix)
     if CURRENT.LIMITATIONS:
         what = f"not available in a job here: {'; '.join(CURRENT.LIMITATIONS)}"
         yield warning("measuring", what, "docs/reference/platforms.md lists the effects")

@@ -155,10 +155,10 @@ def compares_commits(
     if any(commits) or comparison:
         if any(commands) or conditions_text or not all(commits):
             fix = "pass --base COMMIT --head COMMIT --units FILE, without commands and --condition"
-            raise UsageError("commits to compare, with too few or too many options", fix=fix)
+            raise UsageError("missing or wrong options to compare commits", fix=fix)
         if (commits[-1] == SUSPECTS) is not bool(comparison):
-            fix = "--units suspects and --comparison FILE, `ciguard compare --format json -o FILE`"
-            raise UsageError("suspects are those of a comparison: pass both", fix=fix)
+            fix = "pass both; `ciguard compare --format json -o FILE` writes the comparison"
+            raise UsageError("--units suspects and --comparison FILE need each other", fix=fix)
         return True
     return False
 
@@ -180,8 +180,8 @@ def parse_arms(texts: Sequence[str], a: str | None, b: str | None) -> dict[str, 
     for text in texts:
         name, _, command_text = text.partition("=")
         if not _ARM.fullmatch(text) or name in arms:
-            what = "is there twice" if name in arms else "is no NAME=CMD"
-            name_fix = "a name is its own, of up to 20 letters, digits, '.', '-', '+' and '_'"
+            what = "is given twice" if name in arms else "is not NAME=CMD"
+            name_fix = "give each another name of up to 20 letters, digits, '.', '-', '+' and '_'"
             raise UsageError(f"{one_line(text, 60)!r} {what}", where="--arm", fix=name_fix)
         arms[name] = command_text
     if not 1 < len(arms) <= MAX_ARMS:
@@ -206,10 +206,10 @@ def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
         for part in parts:
             name, equals, value = part.partition("=")
             if not equals or not _NAME.fullmatch(name) or name in condition:
-                raise UsageError(f"no condition: {text!r}", where="--condition", fix=fix)
+                raise UsageError(f"not a condition: {text!r}", where="--condition", fix=fix)
             condition[name] = value
         if not condition or condition in conditions:
-            what = "is there twice" if condition else "is empty"
+            what = "is given twice" if condition else "is empty"
             raise UsageError(f"{text!r} {what}", where="--condition", fix=fix)
         conditions.append(condition)
     return tuple(conditions) or ({},)

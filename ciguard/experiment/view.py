@@ -51,13 +51,13 @@ STOP_TEXT: Final[Mapping[StopReason, str]] = {
     "interrupted": "; incomplete: interrupted",
 }
 ERROR_RATE: Final = (
-    f"Of 100 experiments without any difference at most {ALPHA * 100:.0f} report one in wall time, "
-    f"and at most {ALPHA * 100:.0f} one in the other rows, over all arms, conditions and interim "
-    "analyses together (Holm). A verdict of - is no significant difference; an interval is of its "
-    "row alone, and so may exclude 0 all the same."
+    f"If nothing differs, at most {ALPHA * 100:.0f} of 100 experiments report a difference in wall "
+    f"time, and at most {ALPHA * 100:.0f} in the other rows, over all arms, conditions and interim "
+    'analyses together (Holm). The verdict "-" is no significant difference. Each interval is for '
+    "its row alone, so it may exclude 0 without a verdict."
 )
 COMMIT_ERROR_RATE: Final = (
-    "Paired t-test, its scale moderated over all tests; at most "
+    "Paired t-test with a scale moderated over all tests; at most "
     f"{100 * COMMIT_ALPHA:.0f} % of the differences are expected to be chance."
 )
 
@@ -195,7 +195,7 @@ def cpu_answer_text(answer: CpuAnswer, design: Design) -> str:
     return (
         f"{where}: wall time is not decided under load by other programs "
         f"({load}): {_change(answer.wall)}. "
-        f"CPU time says {_change(answer.cpu)}; it does not contain waiting."
+        f"CPU time, without waiting: {_change(answer.cpu)}."
     )
 
 
@@ -314,10 +314,10 @@ def change_text(row: Row) -> tuple[str, str]:
 
 
 def unpaired_text(unpaired: Unpaired) -> str:
-    """Return "Measured only on a and not on b, not compared: score"."""
+    """Return "Not compared: measured on a, but not on b: score."."""
     names = [metric_text(metric) for metric in unpaired.metrics]
     named = ", ".join(names[:MAX_NAMED]) + " and more" * (len(names) > MAX_NAMED)
-    return f"Measured on {unpaired.arm} and not on {unpaired.missing_on}, not compared: {named}."
+    return f"Not compared: measured on {unpaired.arm}, but not on {unpaired.missing_on}: {named}."
 
 
 def exclusion_text(exclusion: Exclusion) -> str:

@@ -46,7 +46,7 @@ _SERVED: Final = re.compile(
     r"(https?://[^/]+)/([\w.-]+/[\w.-]+)(/runs/(\d+)/\d+)(?:/comparison)?/?"
 )
 WAIT: Final = "a run is judged when it has ended; one that an older ciguard judged has none"
-NO_TOKEN: Final = "its records are artifacts on GitHub, which need a token: set GITHUB_TOKEN"
+NO_TOKEN: Final = "set GITHUB_TOKEN: the records are artifacts on GitHub, which need a token"
 
 
 @click.command()

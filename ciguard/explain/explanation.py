@@ -45,7 +45,7 @@ MAX_TESTS: Final = 20
 MAX_NAMED: Final = 10  # tests of an error, runs of a test
 MAX_SEARCHED: Final = 5000  # names among which similar ones are searched: 1 s
 NEVER: Final = "none of the kept runs"
-NO_MESSAGES: Final = "the history has no messages; the records of the run have them"
+NO_MESSAGES: Final = "the history has no messages: see the records of the run"
 Source = Literal["records", "history", "service"]
 
 
@@ -355,7 +355,7 @@ def _past(history: History, keys: Sequence[int], query: BaseQuery) -> TestPast:
     rate = Answer("flaky", "known_rate", runs=len(past.ended), failures=failures)
     more = len(results) - MAX_NAMED
     return TestPast(
-        evidence_text(rate, base) if past.ended else f"executed in no kept run of {base}",
+        evidence_text(rate, base) if past.ended else f"not executed in the kept runs of {base}",
         _dated(past.red_since) if past.red_since is not None else None,
         next((_dated(run) for run, result, _ in results if result != "skipped"), NEVER),
         next((_dated(run) for run, result, _ in results if result.startswith("passed")), NEVER),

@@ -103,9 +103,7 @@ def error_of_response(
     """
     what = f"answered {status}: {message}"
     if wait_s is not None:
-        fix = (
-            f"GitHub asks to wait {wait_s:.0f} s, and ciguard waits no longer: run this again then"
-        )
+        fix = f"GitHub asks to wait {wait_s:.0f} s, longer than ciguard waits: run this again later"
         return GitHubError(what, where=description, fix=fix, status=status, wait_s=wait_s)
     if status == HTTPStatus.FORBIDDEN:
         fix = _permission_advice(description, headers)
@@ -139,7 +137,7 @@ def unreachable(description: str, why: str, *, api_url: str, perhaps_done: bool)
 def unexpected_response(description: str, why: str, *, api_url: str) -> GitHubError:
     """Make the error of an answer that is not GitHub's, or of an unknown version of GitHub."""
     fix = f"check that GITHUB_API_URL names GitHub's API and no proxy's page ({api_url})"
-    return GitHubError(f"answered something else than expected: {why}", where=description, fix=fix)
+    return GitHubError(f"answered with unexpected content: {why}", where=description, fix=fix)
 
 
 def _permission_advice(description: str, headers: Mapping[str, str]) -> str:
@@ -153,4 +151,4 @@ def _permission_advice(description: str, headers: Mapping[str, str]) -> str:
     advice = f"give the job, or the App, `permissions:` {permission}"
     if "write" not in permission:
         return advice
-    return f"{advice}; in a fork's pull request the token is read-only whatever the workflow says"
+    return f"{advice}; in a fork's pull request the token is always read-only"

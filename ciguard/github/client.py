@@ -298,7 +298,7 @@ def _validate_token(token: pydantic.SecretStr) -> str:
     if not text:
         raise UsageError("there is no token for GitHub", where="GITHUB_TOKEN", fix=fix)
     if not (text.isascii() and text.isprintable() and " " not in text):
-        what = "the token holds a blank, a line end or another character that no token has"
+        what = "the token has a blank, a line end or another invalid character"
         raise UsageError(what, where="GITHUB_TOKEN", fix=fix)
     return text
 

@@ -59,15 +59,15 @@ class Download:
             async with asyncio.timeout(timeout_s):
                 digest = await self._get(client, url)
         except TimeoutError:
-            what = f"not all of it came in {timeout_s:g} s"
+            what = f"not complete after {timeout_s:g} s"
             raise DownloadInterrupted from httpx.ReadTimeout(what)
         except httpx.TransportError as error:
             raise DownloadInterrupted from error
         if self.digest not in ("", digest):
             raise DownloadInterrupted from GitHubError(
-                "what came is not what was uploaded: its digest is another",
+                "the download differs from the uploaded file (other digest)",
                 where=STORAGE,
-                fix="run this again; if that does not help, run the job again that uploaded it",
+                fix="run this again; if that does not help, run the job that uploaded it again",
                 status=int(HTTPStatus.OK),
             )
 

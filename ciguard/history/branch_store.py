@@ -68,7 +68,7 @@ class BranchStore:
     def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same for all
         """Return how to delete the branch: `read` has checked that no other file is in it."""
         delete = f"git push {REMOTE} --delete {self.name}"
-        return f"take it away: {delete}; then put a copy back, or let later runs fill it"
+        return f"remove it: {delete}; then restore a copy, or let later runs fill it"
 
     def read(self) -> StoredBytes:
         """Read the branch's file; a missing branch is an empty store.
@@ -105,7 +105,7 @@ class BranchStore:
         what = f"the branch holds no {FILE_NAME}"
         if FILE_NAME in names:
             first = f"{foreign_names[0]!r:.80}"
-            what = f"a write would replace what the branch holds beside {FILE_NAME}: {first}"
+            what = f"a write would delete the other files of the branch: {first}"
         raise RemoteError(what, where=self.location, fix=f"name another branch: branch:{DEFAULT}")
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:

@@ -434,7 +434,7 @@ def _add(store: HistoryStore, addition: History, read: int = 0) -> int:
     """Add runs to a store and print the result, with the number of values that were read."""
     result = update(store, addition)
     if result.tries > 1:
-        console.err(f"others wrote at the same time: added at try {result.tries}")
+        console.err(f"other writers changed the history: added at try {result.tries}")
     if result.dropped_metrics:
         dropped = count_of(result.dropped_metrics, "older metric")
         console.err(
@@ -444,7 +444,7 @@ def _add(store: HistoryStore, addition: History, read: int = 0) -> int:
     read = read or len(addition.values)
     values = f"{count_of(read, 'value')} of {count_of(len(addition.runs), 'run')}"
     joined = result.values_before + read - len(result.history.values)
-    others = f", {joined:,} in place of others" if joined > 0 else ""
+    others = f", {joined:,} replaced others" if joined > 0 else ""
     what = f"{values} added{others}" if result.changed else f"nothing new in {values}"
     console.out(f"{store.location}: {what}; {contents(result.history, result.size_bytes)}")
     return ExitCode.OK

@@ -203,9 +203,6 @@ def empty() -> History:
     return History(no_values())
 
 
-# --- Writing -------------------------------------------------------------------------------------
-
-
 def _put_measure(
     writer: Writer, name: str, column: NDArray[np.float64], series_starts: Integers
 ) -> None:
@@ -281,9 +278,6 @@ def encode(history: History) -> bytes:
         hashlib.sha256(rest).hexdigest().encode(),
         rest,
     )
-
-
-# --- Reading -------------------------------------------------------------------------------------
 
 
 def _size(head: Any, name: str, largest: int) -> int:

@@ -85,7 +85,7 @@ def reconcile(option: str, recorded: T | None, given: T | None, where: str) -> T
     """
     if recorded and given is not None and recorded != given:
         raise InputError(
-            f"the record says {recorded!r}, {option} says {given!r}",
+            f"the record has {recorded!r}, but {option} is {given!r}",
             where=where,
             fix=f"leave {option} out, or name the record that was meant",
         )
@@ -115,7 +115,7 @@ def history_run(record: Record, facts: RunMetadata) -> HistoryRun:
     header, where = record.identity, record.source
     run_id = reconcile("--run-id", header.run_id, facts.run_id, where)
     if run_id is None:
-        fix = "say which run it was: --run-id N (any number that no other run has)"
+        fix = "pass --run-id N: any number that no other run has"
         raise InputError("no run id", where=where, fix=fix)
     # --at is the start of the run, and may differ from the start of the leg in a record.
     started = parse_time(header.started_at, where) if header.started_at else None
@@ -148,7 +148,7 @@ def check_is_merged(event: str | None, subject: str, where: str) -> None:
         InputError: the event is that of a pull request or a merge group.
     """
     if event in UNMERGED_EVENTS:
-        what = f"{subject} is a run of {event}: what is only proposed enters no history"
+        what = f"{subject} is a run of {event}: the history takes no runs of proposed changes"
         fix = "add runs of the base branch: if: github.event_name == 'push'"
         raise InputError(what, where=where, fix=fix)
 

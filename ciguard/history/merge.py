@@ -82,7 +82,7 @@ def _agreed_value(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
     raise InputError(
         f"{name} is {a!r} and {b!r}",
         where=f"run {run.run_id}",
-        fix="a run id stands for one run: give the other one its own with --run-id",
+        fix="each run needs a different run id: set one by --run-id",
     )
 
 

@@ -126,7 +126,7 @@ def _at(value: Any) -> datetime:
 
 def _unit_key(value: Any) -> UnitKey:
     if len(expect_list(value)) != len(UnitKey._fields):
-        raise LineError(f"expected suite, variant and unit, found {value!r:.40}")
+        raise LineError(f"expected suite, variant and test, found {value!r:.40}")
     return UnitKey(*map(CHECKS["str"], value))
 
 
@@ -180,5 +180,5 @@ def runs_of_json(content: Any) -> tuple[HistoryRun, ...]:
     for run in runs:
         identities = [leg.identity for leg in run.legs]
         if identities != sorted(set(identities)):
-            raise LineError(f"run {run.run_id}: legs out of order, or a leg twice")
+            raise LineError(f"run {run.run_id}: shards out of order, or a shard twice")
     return runs

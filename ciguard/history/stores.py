@@ -73,7 +73,7 @@ class FileStore:
         if isinstance(error, NotAHistory):
             return "name a file that ciguard wrote; `ciguard history add` begins one"
         aside = f"mv {shlex.quote(self.location)} {shlex.quote(f'{self.location}.damaged')}"
-        return f"put it aside: {aside}; then put a copy back, or let later runs fill it"
+        return f"move it away: {aside}; then restore a copy, or let later runs fill it"
 
     def read(self) -> StoredBytes:
         """Read the file.
@@ -291,7 +291,7 @@ def update(
                 return _try_update(store, addition, attempt.num)
     except _ConcurrentWriteError as error:
         raise RemoteError(
-            f"others wrote to it {tries} times while this was being added",
+            f"other writers changed it at each of {tries} tries",
             where=store.location,
             fix="add it again",
         ) from error

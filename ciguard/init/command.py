@@ -37,8 +37,8 @@ Target = tuple[str, str, str]  # path of the workflow, job, step
 
 _LINE: Final = re.compile(r"\blines? \d|:\d")  # in a message
 STILL_RUNS: Final = (
-    "job {} of {} runs tests too, until you delete it. The new workflow has none of its steps, "
-    "versions, variables, services and combinations: add what the tests need to workflow.setup"
+    "job {} of {} still runs its tests, until you delete it. The new workflow has none of its "
+    "steps, versions, variables, services, combinations: add what the tests need to workflow.setup"
 )
 
 
@@ -94,7 +94,7 @@ def command(
     if move and move.step:  # after the difference, which is longer than a screen
         console.err(move.step if into else f"{move.step}; {SEPARATE}: a separate workflow")
     if move and is_sure and any(map(_LINE.search, move.messages)):
-        console.err("numbers of lines are those before the change:")
+        console.err("line numbers are those before the change:")
     for message in move.messages if move else ():
         console.err(f"- {message}")
     may_ask = sys.stdin.isatty()
@@ -107,7 +107,7 @@ def command(
         local.write(folder / item.path, item.content.encode())
         console.out(f"{item.path}: {'created' if item.current is None else 'changed'}")
     if len(written) < len(changed_files):
-        what = "written: all but what you declined" if written else "nothing was written"
+        what = "written: all files that you accepted" if written else "nothing was written"
         console.err(f"{what}; run the same command with --yes to write all")
     return ExitCode.OK
 
@@ -125,11 +125,11 @@ def _generated(folder: Path, config: Config, *, force: bool) -> Sequence[Generat
         InputError: a file was edited, and `force` is not set.
     """
     for other in find_same_checks(folder):
-        _notify(f"{other}: delete or rename it: {WORKFLOW_FILE} has this check, too")
+        _notify(f"{other}: delete or rename it: {WORKFLOW_FILE} has the same check")
     if not (folder / WORKFLOW_FILE).exists():
         for item in find_candidates(folder)[1][:1]:
             _notify(STILL_RUNS.format(item.job, item.path))
-        _notify("a red base branch opens an issue; `issue: false` in the job report stops it")
+        _notify("a failing base branch opens an issue, unless the job `report` has `issue: false`")
     generated = generate(folder, config, _notify)
     changed_files = [item for item in generated if item.verb != "keep"]
     if not changed_files:

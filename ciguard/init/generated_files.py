@@ -46,29 +46,29 @@ from ciguard.workflow.job_templates import quoted
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
 HISTORY_FILE_WARNING: Final = (
-    "history.store is a file, {}: a workflow's jobs run on machines that are thrown away, so "
-    "what one of them adds to it no other reads"
+    "history.store is the file {}: each job of a workflow runs on a new machine, so no other "
+    "job can read what one adds to it"
 )
 LOST_FIX: Final = (
     'set store = "branch:ciguard-history" in [history], or carry the file between runs yourself'
 )
 SETUP_MINUTES: Final = 30  # of a job that searches for a culprit, besides the search
 HEADER: Final = """\
-# What ciguard must know about this repository; docs/reference/configuration.md lists every key.
+# Configuration of ciguard; docs/reference/configuration.md lists all keys.
 """
 REMADE: Final = """\
 # The workflow is made from this file: after a change, run `ciguard init` again.
 """
 NO_SETUP: Final = (
-    "no set-up is known, so that jobs run the tests right after the checkout; add the steps as "
-    'setup in [workflow], or setup = "" where none is needed'
+    "no set-up is known, so jobs run the tests right after the checkout; add the steps as "
+    'setup in [workflow], or set setup = "" if the tests need none'
 )
 NO_CHECKOUT: Final = (
-    "tests are run again in fresh checkouts of commits, and nothing says what makes one ready"
+    "ciguard repeats tests in fresh checkouts of commits, and no command is known to set one up"
 )
 NO_CHECKOUT_FIX: Final = (
-    'set experiment.setup, as "python3 -m venv .venv && .venv/bin/pip install -q -e .[test]"; '
-    '"true" where nothing is needed'
+    'set experiment.setup, as "python3 -m venv .venv && .venv/bin/pip install -q -e .[test]", '
+    'or set it to "true" if the tests need none'
 )
 
 

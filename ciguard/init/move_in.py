@@ -65,7 +65,7 @@ from ciguard.workflow.rewrite import drill_edits, has_drill, is_moved, move_job,
 from ciguard.workflow.test_commands import UNKNOWN, Tasks, find_test_steps, only_file, read_tasks
 from ciguard.workflow.yaml_values import jobs_of, load, needs_of
 
-SECOND: Final = "another step of this workflow has ciguard's shards, which only one can have"
+SECOND: Final = "another step of this workflow has ciguard's shards, and only one step can"
 ADD_SUITE: Final = "in ciguard.toml, write into [suite.{}]: framework = {}"
 COMMAND_FIX: Final = (
     'set framework = "command", list and command in [suite.NAME] of ciguard.toml: see '
@@ -292,7 +292,7 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
     line_of = partial(job.source.line_number, "jobs", job.name, "steps")
     uploads = [other for other in find_result_uploads(job.value, written) if other.is_certain]
     messages = [
-        f"the upload step of line {line_of(other.step)} has no reader now"
+        f"no job reads the upload of line {line_of(other.step)} now"
         for other in uploads
         if other.step != upload.step
     ]
@@ -306,12 +306,12 @@ def without_result_files(job: MovableJob, tasks: Tasks) -> tuple[MovableJob, lis
     if len(changed.value["steps"]) == len(steps):
         files = "" if is_read else ", ".join(written)
         option = f", and the option that writes {files}" if files else ""
-        return job, [f"{where} has no reader now: remove it{option}", *messages]
-    what = ", with what writes its files" if len(cuts) > 1 else ""
+        return job, [f"no job reads {where} now: remove it{option}", *messages]
+    what = ", with the option that writes its files" if len(cuts) > 1 else ""
     if (left := ", ".join(_written(changed, tasks))) and not is_read:
         also = [name for name, other in jobs.items() if find_result_upload(other, written)]
         also = [name for name in also if name != job.name]
-        what = f"; {also[0]} still needs {left}" if also else f": remove what writes {left}"
+        what = f"; {also[0]} still needs {left}" if also else f": remove the option for {left}"
     changed = replace(changed, matrix=job.matrix, shards=job.shards)
     return changed, [f"{where} is gone{what}", *messages]
 

@@ -30,16 +30,16 @@ from ciguard.workflow.test_commands import (
 )
 from ciguard.workflow.yaml_values import needs_of, run_defaults_of, steps_of, triggers_of
 
-NO_PUSH: Final = "no push to {} starts it, so there will be no history; "
+NO_PUSH: Final = "no push to {} starts the workflow, so it adds no run to the history; "
 NO_SPLIT: Final = (
-    f", as 2 for each are over {MAX_FIRST_SHARDS} jobs; later plans split what exceeds "
-    "target_wall; `shards: 2` in the step `plan` splits all"
+    f", as 2 for each would be over {MAX_FIRST_SHARDS} jobs; later plans split those that exceed "
+    "target_wall; `shards: 2` in the step `plan` splits all of them"
 )
 OWN_FILE: Final = "into a job of another workflow file, and run ciguard init --into on that file"
 SMALL_SUITE: Final = 200  # tests
 SMALL: Final = (
-    "a small suite, {}: shards gain nothing if the other steps, which each shard repeats, take "
-    "longer; `shards: 1` in the step `plan` does not split it"
+    "the suite is small ({}): each shard repeats the other steps, so shards save no time if these "
+    "steps take longer than the tests; `shards: 1` in the step `plan` leaves it in one job"
 )
 _DEFINITION: Final = re.compile(
     r"^[ \t]*(?:(?:async )?def test|func (?:Test|Example|Fuzz)|(?:it|test|specify)\b[ .(])", re.M
@@ -80,7 +80,7 @@ def about_shards(
         if 0 < number < SMALL_SUITE:
             yield SMALL.format(count_of(number, "test function"))
     if framework.name == "jest" and not file:
-        yield "Jest runs in one process in each shard, also where workers run in parallel today"
+        yield "Jest runs in one process in each shard, also where it runs parallel workers today"
     scripts = package_scripts(read("package.json"))
     called = [name for item in job.commands for name in item.words.split() if name in scripts]
     texts = {number: step_script(step) for number, step in steps_of(job.value)}
@@ -90,7 +90,7 @@ def about_shards(
         linters = (_LINT.match(" ".join(words)) for words in split_commands(text))
         if names := ", ".join(dict.fromkeys(match[1] for match in linters if match)):
             line = job.source.line_number("jobs", job.name, "steps", number)
-            yield f"line {line}: each shard runs {names} again: move this into a job of its own"
+            yield f"line {line}: each shard runs {names} again: move this into a separate job"
 
 
 def remarks(
@@ -123,16 +123,16 @@ def remarks(
     if job.take:
         yield f"the axis {job.take} and its options are gone: ciguard divides the tests"
     if job.value.get("strategy", {"fail-fast": False}).get("fail-fast", True) is not False:
-        yield "set fail-fast: false, or a shard that fails cancels the others"
+        yield "set fail-fast: false; otherwise a shard that fails cancels the others"
     if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
-        yield "set `limit`: how much of the job's timeout-minutes is left for the tests"
+        yield "set `limit` to the part of the job's timeout-minutes that is left for the tests"
     named = {*run_defaults_of(job.workflow, job.value), *job.value["steps"][job.step - 1]}
     shell = "" if "shell" in named else "; commands without `shell:` run in bash there"
     for system, note in (("macOS", ""), ("Windows", shell)):
         if system.lower() in f"{job.value.get('runs-on')}{job.matrix}".lower():
-            yield f"{system} has not been tried{note}"
+            yield f"ciguard has not been tried on {system}{note}"
     if "workflow_call" in str(job.workflow.get("on")):
-        yield "workflows that call this one have to grant the permissions of its jobs"
+        yield "workflows that call this one must grant the permissions of its jobs"
     if "if" in job.value and "allowed-skips" in job.source.text:
         yield "add ciguard-report to allowed-skips: it is skipped with the test job"
     yield from _about_other_tests(job, tasks, check)
@@ -143,10 +143,10 @@ def remarks(
         if match:
             line = job.source.text.count("\n", 0, match.start()) + 1
             yield (
-                f"{job.path}:{line}: {name} reads {match[0]}: let it fail unless "
-                "needs.ciguard.result and needs.ciguard-report.result are success, too"
+                f"{job.path}:{line}: {name} reads {match[0]}: let it also fail unless "
+                "needs.ciguard.result and needs.ciguard-report.result are success"
             )
-    yield f"require the check {check}: checks by the names of test jobs change"
+    yield f"require the check {check}: the names of the test jobs' checks change"
 
 
 def _about_other_tests(job: MovableJob, tasks: Tasks, check: str) -> Iterator[str]:
@@ -154,10 +154,10 @@ def _about_other_tests(job: MovableJob, tasks: Tasks, check: str) -> Iterator[st
     for step in find_test_steps(job.workflow, tasks):
         if step.job == job.name and step.number not in job.steps:
             line = job.source.line_number("jobs", job.name, "steps", step.number)
-            what = f"line {line} runs tests too, in every shard, without a report: "
+            what = f"line {line} also runs tests, in every shard and without a report: "
             yield f"{what}{shorten(step.commands[0].words)}; move it {OWN_FILE}"
     if guarded := guarded_jobs(job.workflow, job.name, job.replaced):
-        what = "if they do not succeed, it is red, but their test results are not in its comment"
+        what = "it fails if they do, but its comment does not have their test results"
         yield f"the check {check} still needs {', '.join(guarded)}: {what}"
     found = dict.fromkeys(at.job for at in find_movable_steps(job.workflow, tasks))
     if others := [name for name in found if name != job.name]:
@@ -166,8 +166,8 @@ def _about_other_tests(job: MovableJob, tasks: Tasks, check: str) -> Iterator[st
         needed = dict.fromkeys(need for name in tied for need in needs[name])
         without = f" ({', '.join(tied)}: without `needs` of {', '.join(needed)})" if tied else ""
         yield (
-            f"without a report: the tests of {', '.join(others)}, which run as before; for one, "
-            f"move it into another workflow file{without}, and there run ciguard init --into or "
+            f"the tests of {', '.join(others)} run as before, without a report; to have one, move "
+            f"the job into another workflow file{without}, and run ciguard init --into there or "
             "add a comment job"
         )
 

@@ -39,14 +39,14 @@ def go_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, list
     words = _only_command(job, "go test", flags, REFUSED)
     variables = [word for word in words if is_assignment(word)]
     variables += takewhile(is_assignment, command.arguments if command.place else ())
-    messages = [f"ciguard starts go test itself, in place of: {shorten(command.words)}"]
+    messages = [f"ciguard starts go test itself, instead of: {shorten(command.words)}"]
     for tool in ("richgo", "gotestsum"):
         is_installed = f"/{tool}@" in str(job.value)
         if is_installed or tool in command.arguments:
             own = ("PATH=", f"{tool.upper()}_")
             gone = [word.partition("=")[0] for word in variables if word.startswith(own)]
             variables = [word for word in variables if not word.startswith(own)]
-            messages += [f"gone with {tool}: {', '.join(gone)}"] if gone else []
+            messages += [f"not used without {tool}: {', '.join(gone)}"] if gone else []
         if is_installed:
             line = job.source.line_number("jobs", job.name, "steps", text=f"/{tool}@")
             messages.append(f"line {line} installs {tool}, which the tests no longer need")
@@ -83,7 +83,7 @@ def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
         what = f"no line of {rule[1]} has only {' '.join(*plain)}"
         what = "" if plain in texts.values() else what
         if export := _EXPORT.search(makefile):
-            what = f"{program} would not get {export[0]}"
+            what = f"{program} would run without {export[0]}"
         if what:
             fix = f"write {program} into the step, which can have env and working-directory"
             raise NotMovable(f"{command.place}: {shorten(what)}", where=job.where, fix=fix)
@@ -91,7 +91,7 @@ def about_recipe(job: MovableJob, makefile: str) -> Iterator[str]:
         rest = [text for text in rest if not text.startswith(("$(info", "echo ", "printf "))]
         if rest := [*head.partition(":")[2].partition("#")[0].split(), *rest]:
             what = f"{command.place}: {rule[1]} also runs {shorten(', '.join(rest))}"
-            yield f"{what}, and ciguard does not: add a step for it, if the tests need it"
+            yield f"{what}, and ciguard does not: add a step if the tests need it"
 
 
 def _flags(words: Sequence[str]) -> list[str]:
@@ -136,7 +136,7 @@ def dotnet_suite(job: MovableJob, name: str) -> tuple[StarterSuite, MovableJob, 
     if several or "--filter" in left_out:
         what = f"the matrix or the job computes the tests: {' '.join(several or left_out):.80}"
         raise NotMovable(what, where=job.where, fix="write projects and filter into the command")
-    messages = [f"ciguard starts dotnet test itself, in place of: {shorten(' '.join(words))}"]
+    messages = [f"ciguard starts dotnet test itself, instead of: {shorten(' '.join(words))}"]
     if left_out:
         messages.append(f"left out, as the workflow computes them: {' '.join(left_out)}")
     if "--no-build" not in command and ".dll" not in " ".join(command):

@@ -61,7 +61,7 @@ def _normalise(text: str) -> str:
 
 MAX_STEPS: Final = 20  # each needs an artifact
 _SUITE_KEYS: Final = ("framework", "cwd", "command", "args", "env")
-UNNAMED: Final = "# without a name, which reports would put before each test"
+UNNAMED: Final = "# no name: reports would put it before each test"
 COVERAGE_PY: Final = f"""\
 - uses: {ACTIONS["setup_python"]}
   with: {{python-version: 3.x}} # as the tests

@@ -271,7 +271,7 @@ def _make_plan(
             listed = timed_units(loaded.history, suites, files)
             options = replace(options, min_shards=first_listing_shards(suites))
             if not listed:
-                loaded = loaded._replace(history=None, problem="it names none of these tests")
+                loaded = loaded._replace(history=None, problem="it has none of these tests")
         if not listed:
             origin = replace(origin, notes=(*origin.notes, *history_notes(loaded)))
             draft = empty_plan(options, origin, pools, test_files)
@@ -449,7 +449,7 @@ def _as_drill(
         return result
     if environ.get("GITHUB_EVENT_NAME", "workflow_dispatch") != "workflow_dispatch":
         fix = "start the workflow by hand (workflow_dispatch)"
-        raise UsageError("no drill in a run that was not started for it", where="--drill", fix=fix)
+        raise UsageError("a drill needs a run that was started for it", where="--drill", fix=fix)
     shards = tuple(replace(shard, blocks=()) for shard in result.plan.shards)
     draft = replace(result.plan, drill=drill, shards=shards, claims="")
     return encode_plan(draft, [PlanNote("drill", {"drill": drill})], result.split)
@@ -468,7 +468,7 @@ def _claims_address(effective: PlanConfig, scope: Scope) -> str:
 
     address = service_address(effective.claims)
     if scope.lists_in_legs or scope.given is not None:
-        what = "tests can move only where the plan lists them and chooses their shards"
+        what = "tests can move only if the plan lists them and chooses their shards"
         fix = "leave out --collect history and shards in --inventory, or the address"
         raise UsageError(what, where="plan.claims", fix=fix)
     return address
@@ -484,7 +484,7 @@ def _register_blocks(invocation: Invocation, path: str, url: str | None) -> None
     if run is None or not any(shard.blocks for shard in plan_.shards):
         return
     if run.is_fork:
-        console.err("no test moves in the run of a fork, which the service cannot know by a token")
+        console.err("no test moves in the run of a fork: it has no token for the service")
         return
     try:
         environ = blocks.without_foreign_token(invocation.environ, config.history.store, address)
@@ -560,7 +560,7 @@ def check_listed_by_legs(scope: Scope, listed: str | None) -> None:
         raise UsageError("is for the jobs of a matrix", where=where, fix=fix)
     if listed is not None:
         fix = "leave --inventory out, or pass --collect here"
-        raise UsageError("the tests are not known before the jobs run", where=where, fix=fix)
+        raise UsageError("the tests are known only when the jobs run", where=where, fix=fix)
     for name, suite in scope.suites.items():
         try:
             list_invocation(framework(suite.framework), suite, "")
@@ -614,8 +614,8 @@ def reject_choices(flags: Mapping[str, str | None], **others: str | None) -> Non
     names = ("shards", "target_wall", "group", "processes")
     given = {**{name: flags.get(name) for name in names}, **others}
     for name in (name for name, value in given.items() if value is not None):
-        fix = "leave it out, or list the units without a shard"
-        what = "the inventory says in which shard each unit is"
+        fix = "leave it out, or list the tests without a shard"
+        what = "the inventory names the shard of each test"
         raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
 
 

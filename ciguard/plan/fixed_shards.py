@@ -64,8 +64,8 @@ def fixed_assignment(
     if len(without) == len(units) and not empty:
         return None
     if without:
-        what = f"{count_of(len(without), 'unit')} without a shard: {name_some(without, one_line)}"
-        fix = "name the shard of every unit, or of none"
+        what = f"{count_of(len(without), 'test')} without a shard: {name_some(without, one_line)}"
+        fix = "name the shard of every test, or of none"
         raise InputError(what, where=source, fix=fix)
     shards: dict[UnitKey, list[str]] = defaultdict(list)
     first: dict[UnitKey, InventoryUnit] = {}

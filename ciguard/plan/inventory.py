@@ -136,8 +136,8 @@ def inventory(
             rule = exclusion_rule(unit.suite, pattern)
             excluded.append(Exclusion(unit.unit, rule, unit.suite, unit.variant))
     if not planned:
-        text = f"all {len(excluded)} units are excluded" if excluded else "there is no unit to plan"
-        fix = "look at suite.exclude" if excluded else "run the framework's own listing and look"
+        text = f"all {len(excluded)} tests are excluded" if excluded else "there is no test to plan"
+        fix = "check `exclude` of the suite" if excluded else "check what the framework lists"
         raise NothingToDo(text, fix=fix)
     names = [file_of(unit) for unit in units]
     counts = Counter(name for name in names if name)
@@ -210,7 +210,7 @@ def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
         InputError: names them.
     """
     if keys:
-        fix = "a unit runs once: list it once, or give each its own name"
+        fix = "list each test once, or give each a different name"
         units = sorted({key.unit for key in keys})
         raise InputError(
             f"listed more than once: {name_some(units, one_line)}", where=where, fix=fix

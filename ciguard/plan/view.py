@@ -59,43 +59,43 @@ BAR_WIDTH: Final = 12
 WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "history_unusable": "the history at {location} cannot be used: {problem}",
     "history_missing": "there is no history at {location} yet",
-    "history_unrelated": "the timings at {location} are of none of these tests",
-    "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
-    "or groups of tests that stay together",
+    "history_unrelated": "the history at {location} has no timings of these tests",
+    "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests "
+    "(or groups of tests that stay together)",
     "target_missed_by_test": "the target of {target_s} cannot be met: "
-    "a shard of {test} alone takes {wall_s}",
+    "a shard with only {test} takes {wall_s}",
     "target_missed": "the target of {target_s} cannot be met: {shards} shards take {wall_s}",
     "deadline_exceeded": "predicted to exceed the deadline of {deadline_s}: shard {shards_s}; "
     "longest tests: {tests_s}",
     "risk_exceeded": "above the accepted risk of {risk_ratio} to exceed the deadline of "
     "{deadline_s}: shard {shards_s}; longest tests: {tests_s}",
-    "memory_exceeded": "tests that need more than the {budget_bytes} that pool {pool} has for "
-    "them: {tests_bytes}",
-    "gpu_memory_exceeded": "tests that fit on no GPU of pool {pool}, which have {device_bytes}: "
+    "memory_exceeded": "tests that need more memory than pool {pool} has for tests, "
+    "{budget_bytes}: {tests_bytes}",
+    "gpu_memory_exceeded": "tests that fit on no GPU of pool {pool} ({device_bytes}): "
     "{tests_bytes}",
-    "declared_memory_contradicted": "tests of {units} were declared to need {declared_bytes}, and "
-    "differ from it by more than {tolerance_ratio}: {tests_bytes}",
+    "declared_memory_contradicted": "tests of {units} whose peaks differ from the declared "
+    "{declared_bytes} by more than {tolerance_ratio}: {tests_bytes}",
     "tests_in_several_shards": "tests in more than one shard: {tests}",
     "empty_shards": "shards without a test, left out: {shards}",
-    "files_without_tests": "test files without a planned test: {files}; the framework skips the "
-    "file, the list of tests omits it, it is outside of the args of its suite, or it is broken",
-    "drill": "this is a drill ({drill}), and the run has to end red",
+    "files_without_tests": "test files without a planned test: {files}; the framework skips them, "
+    "the list of tests omits them, the args of their suite leave them out, or they are broken",
+    "drill": "this is a drill ({drill}): the run must end red",
     "retries_without_effect": "policy.retries has no effect on {suites}: results are in files",
     "untried": "not tried with ciguard: {untried}",
-    "changed_tests_unknown": "changed tests are not known: check out the merge that GitHub tests, "
-    "with fetch-depth: 2",
+    "changed_tests_unknown": "changed tests are not known: check out the merge commit that GitHub "
+    "tests, with fetch-depth: 2",
     "repeats_omitted": "{tests} more new or changed tests are not repeated: "
     "new_tests.at_most is {at_most}",
     "requested": "the number was requested",
     "target_met": "they meet the target of {target_s}",
-    "deadline_met": "they meet the deadline of {deadline_s}; tests that exceed it alone: {tests}",
+    "deadline_met": "they meet the deadline of {deadline_s}; tests that alone exceed it: {tests}",
     "longest_test": "the longest test alone takes as long",
     "group": "tests that stay together take as long",
     "matrix": "a matrix has no more jobs",
     "indivisible": "there is nothing more to divide",
     "concurrency": "pool {pool} runs {jobs} jobs at once",
     "no_gain": "more would save nothing",
-    "no_timings": "by count, no timings yet; the next plan chooses by time",
+    "no_timings": "by count: there are no timings yet; the next plan chooses by time",
 }
 
 
@@ -183,9 +183,9 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     if (tight := _least_headroom(plan)) is not None:
         yield "memory", f"{_peak(tight)} of {size(tight.budget_bytes)}, shard {tight.key}"
         if plan.memory_risk is not None:
-            yield "memory risk", f"{_risk(plan.memory_risk)} that a shard needs more than it has"
+            yield "memory risk", f"{_risk(plan.memory_risk)} that a shard runs out of memory"
     if serial := [shard.key for shard in plan.shards if shard.serial]:
-        why = "several at once need more than the memory"
+        why = "several tests at once do not fit into the memory"
         yield "one test at a time", f"in shard {name_some(serial, str)}: {why}"
     if plan.policy.repeat_until_s is not None:
         counts = Counter(unit.change for shard in plan.shards for unit in shard.units)
@@ -217,7 +217,7 @@ def _history(plan: Plan) -> Content:
     newest = str(plan.history.get("newest") or "")[:10]
     share = f"{sum(known):,} of {count_of(len(known), 'test')}"
     if "runs" not in plan.history:
-        return f"{none}: timings of {share} from ", Code(str(plan.history["source"]))
+        return f"{none}; timings of {share} are from ", Code(str(plan.history["source"]))
     return (
         f"{count_of(int(plan.history['runs']), 'run')} at ",
         Code(str(plan.history["source"])),
@@ -341,7 +341,7 @@ def _alternative_notes(plan: Plan) -> Iterator[str]:
     if unset:
         yield f"job set-up is not counted: set {name_some(unset, str)}"
     if len(plan.alternatives) > 1:
-        yield "alternatives are sums of times, without the limits of memory"
+        yield "the table adds up times; it does not consider memory"
 
 
 def _unit_tables(plan: Plan, *, measured: bool) -> Iterator[Section]:

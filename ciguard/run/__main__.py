@@ -67,13 +67,13 @@ def _run_command(
         UsageError: an option of plans was passed as well.
     """
     if options.plan or options.shard:
-        raise UsageError("a plan and a command: one of them", fix="leave one of them out")
+        raise UsageError("a plan and a command cannot be combined", fix="leave one of them out")
     if selection != ALL_UNITS:
-        raise UsageError("a command has no units to choose from", fix="leave the option out")
+        raise UsageError("a command has no tests to choose from", fix="leave the option out")
     plan_options = (options.script, options.shell, options.working_directory, options.args)
     if any(plan_options) or options.limit:
         fix = "leave --script, --shell, --working-directory, --args and --limit out"
-        raise UsageError("an option for a plan's tests, and a command", fix=fix)
+        raise UsageError("an option for plans does not apply to a command", fix=fix)
     for pattern in options.results:
         check_pattern(pattern, where="--results")
     results, stdin = options.results, _stdin()

@@ -376,7 +376,7 @@ def _read_legs(root: str, head: ShardLine) -> Iterator[PriorLeg]:
         for line, path in owners:
             _check(line, head, path)
         if len({(line.shard, line.run_attempt) for line, _ in owners}) > 1:
-            fix = "download each artifact into a folder of its own"
+            fix = "download each artifact into a separate folder"
             raise InputError("has files of several records", where=folder, fix=fix)
         if owners and owners[0][0].shard == head.shard:
             yield PriorLeg(_header([line for line, _ in owners]), files, folder)

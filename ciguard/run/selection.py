@@ -81,7 +81,7 @@ def up_to(
         what = f"not among the {count_of(len(names), 'test')} of shard {shard.key}"
         raise InputError(what, where=where, fix=fix)
     if len(positions) > 1:
-        what = f"{count_of(len(positions), 'test')} of shard {shard.key} are called so"
+        what = f"{count_of(len(positions), 'test')} of shard {shard.key} have this name"
         fix = f"pass one of {', '.join(repr(names[index]) for index in positions[:MAX_NAMED])}"
         raise InputError(what, where=where, fix=fix)
     if shard.processes > 1:

@@ -268,7 +268,7 @@ class Supervisor:
         detail = trace[-TRACE_CHARACTERS:]
         self._record.append(EventLine("internal_error", now_s, detail=detail))
         for number in self._handles:  # `_run_to_finish` closes them
-            detail = "ended with the leg"
+            detail = "ended with the job"
             self._record.append(EventLine("last_output", now_s, number, detail=detail))
             self._record.append(ProcessEndLine(number, "unknown", None, now_s))
         for running in self._state.running.values():

@@ -86,7 +86,7 @@ class _DatabaseMetrics(Collector):
 def _of_work(connection: Connection) -> Iterator[Metric]:
     counts, oldest_s = work_list.backlog(connection)
     rows = {state.value: count for state, count in counts.items()}
-    text = "Run attempts on the work list; a dead one waits for somebody to try it again."
+    text = "Run attempts on the work list; a dead one waits until a person tries it again."
     yield _gauge("work_rows", text, rows, "state")
     text = "For how long the first run attempt that is due has waited."
     yield _gauge("work_oldest_due_seconds", text, {"": oldest_s})

@@ -142,7 +142,7 @@ def answer_claim(connection: Connection, key: PlanKey, claim: ClaimBody) -> Clai
     and gets no block.
 
     Raises:
-        NotRegistered: no attempt of the run has the plan, or the plan has no such leg.
+        NotRegistered: no attempt of the run has the plan, or the plan has no such job.
     """
     if not claim_rows.lock(connection, key):
         earlier = claim_rows.earlier_attempt(connection, key)
@@ -215,7 +215,7 @@ def apply_claim(
 
 def _find_leg(legs: Mapping[str, ClaimLeg], name: str) -> ClaimLeg:
     if name not in legs:
-        raise NotRegistered("the plan has no such leg")
+        raise NotRegistered("the plan has no such job")
     return legs[name]
 
 

@@ -52,7 +52,7 @@ MAX_ARCHIVE_BYTES: Final = 1 << 28
 MAX_BYTES: Final = 1 << 31  # of all archives; a repeated download counts again
 LIMITS: Final = ArchiveLimits()  # of all archives together, unpacked
 ONE_FILE_LIMITS: Final = ArchiveLimits(members=10, bytes=1 << 24)
-EXPIRED: Final = "it has expired: artifacts are kept for 90 days, or as the repository says"
+EXPIRED: Final = "it has expired: GitHub keeps artifacts for 90 days, or as the repository sets"
 _ATTEMPT: Final = re.compile(r"-(\d{1,9})(?:-checkpoint-\d{1,9})?$")
 
 

@@ -130,7 +130,7 @@ def open_inputs(
         return
     if sources.records is not None:
         what = "both --run and --records"
-        raise UsageError(what, fix="of a run that is named the records are its artifacts")
+        raise UsageError(what, fix="leave one out: the records of a run are its artifacts")
     patterns = tuple(map(result_patterns.pattern, sources.results))
     reference = parse(sources.run, "--run", lambda _: False)
     if not isinstance(reference, RunId):

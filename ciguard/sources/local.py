@@ -203,13 +203,13 @@ def read_inputs(
         UsageError: neither or both options are given, or a pattern names no shard.
     """
     if (records is None) is not bool(results):
-        fix = "--records DIR for legs of `ciguard run`, --results GLOB for jobs of your own"
+        fix = "pass --records DIR for jobs with `ciguard run`, or --results GLOB for other jobs"
         what = "both --records and --results" if results else "neither --records nor --results"
         raise UsageError(what, fix=fix)
     if records is None:
         return find_result_files(folder, results)
     if not records:
-        fix = "name the folder; is the variable empty that should say it?"
+        fix = "name the folder; is a variable of the command empty?"
         raise UsageError("no folder", where="--records", fix=fix)
     root = folder / records
     reason = ""

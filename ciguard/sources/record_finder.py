@@ -157,7 +157,7 @@ class RecordFinder:
         run = self.current_run()
         if run is None or run.run_id is None:
             fix = "name the run by its id, its address or the folder of its records"
-            raise UsageError("this is no run of GitHub Actions", where=where, fix=fix)
+            raise UsageError("this is not a run of GitHub Actions", where=where, fix=fix)
         return run
 
     def on_disk(self, reference: PathReference) -> FoundRecords:
@@ -235,7 +235,7 @@ class RecordFinder:
                 problems = (*problems, f"run {run_id}: not known: {what}: {error.what}")
         if not inputs.records and not (inputs.missing and jobs):
             what = f"run {reference.run_id} of {repository} has no record among its artifacts"
-            fix = "legs of `ciguard run` upload one each; name result files instead"
+            fix = "each job with `ciguard run` uploads one; name result files instead"
             raise InputError("; ".join([what, *problems]), where=where, fix=fix)
         return FoundRecords(
             *(inputs.records, bool(self._patterns), problems, jobs, annotations, run_id, sizes),

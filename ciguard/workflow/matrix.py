@@ -70,7 +70,7 @@ def take_axis(text: str, name: str, where: str = _WHERE) -> tuple[str, int]:
     for kind in sorted(_LISTS):
         if any(_find(_entry(item, where, kind), name) for item in _list(matrix, kind, where)):
             what = f"{kind} names {name!r}: its values are not alike"
-            raise InputError(what, where=where, fix="leave the axis in, or the entries out")
+            raise InputError(what, where=where, fix="leave the axis in, or leave the entries out")
     remaining = {key: value for key, value in matrix.items() if key != axis}
     return json.dumps(remaining) if remaining else "", len(values)
 
@@ -160,7 +160,7 @@ def _label_combinations(
     ]
     for label, count in Counter(labels).items():
         if count > 1:
-            fix = "leave out all but one, or give each a value of its own"
+            fix = "leave out all but one, or give each a different value"
             what = f"{count} combinations have the same values: {label or 'no text at all'}"
             raise InputError(what, where=where, fix=fix)
     return tuple(

@@ -377,7 +377,7 @@ def _step_obstacles(
     outputs = f"steps.{step['id']}.outputs" if "id" in step else ""
     if outputs and outputs in str(job):
         what = f"{outputs} is used, which the action does not have"
-        yield NotMovable(what, where=where, fix="write the output in a step of its own")
+        yield NotMovable(what, where=where, fix="write the output in a separate step")
 
 
 def _taken_axis(

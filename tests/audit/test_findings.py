@@ -158,7 +158,7 @@ def test_only_term_of_a_shard_is_meant_to_select_all() -> None:
         (b'{"shards": [{"name": "a"}, {"name": "a"}]}', "m.json: 2 shards are named 'a'"),
         (
             b'{"shards": [{"name": "a"}], "global_filter": "B"}',
-            "m.json: global_filter: <shard filter> does not stand in it once",
+            "m.json: global_filter: <shard filter> does not occur once in it",
         ),
     ],
 )

@@ -119,13 +119,13 @@ WITHOUT_UPLOAD = BY_HAND[: BY_HAND.index("      - uses: actions/upload-artifact"
 
 def test_second_command_of_a_job_needs_an_artifact() -> None:
     second = "      - run: dotnet test --framework net9.0\n"
-    assert "its own artifact" not in after(WITHOUT_UPLOAD).fix
-    assert "its own artifact" in after(WITHOUT_UPLOAD + second).fix
+    assert "another artifact" not in after(WITHOUT_UPLOAD).fix
+    assert "another artifact" in after(WITHOUT_UPLOAD + second).fix
     either = WITHOUT_UPLOAD.replace(
         "- run: dotnet test", "- if: matrix.x\n        run: dotnet test"
     )
     either += second.replace("- run", '- if: "!matrix.x"\n        run')
-    assert "its own artifact" not in after(either).fix
+    assert "another artifact" not in after(either).fix
     upload = BY_HAND[len(WITHOUT_UPLOAD) :]
     other = upload.replace("results-", "net9-")
     assert "expect: 4 }" in after(BY_HAND + second + other).lines
@@ -138,7 +138,7 @@ def test_second_command_of_a_job_needs_an_artifact() -> None:
 
 def test_tries_that_replace_the_results_of_the_first_are_named() -> None:
     found = after(f"{WITHOUT_UPLOAD}      - run: npx jest || npx jest --onlyFailures\n")
-    assert "In test, the tries after || would replace the file: move it by" in found.fix
+    assert "In test, a retry after || would replace the file: move it by" in found.fix
     alone = re.sub("run: dotnet test.*", "run: npx jest || npx jest", WITHOUT_UPLOAD)
     found = after(alone)
     assert (found.kind, found.command) == ("divide", "ciguard init")
@@ -162,9 +162,9 @@ def test_further_steps_and_jobs_are_named() -> None:
     line = WITHOUT_UPLOAD.count("\n") + 1
     pair = re.sub("(run: dotnet test)", r"if: runner.os == 'Linux'\n        \1", WITHOUT_UPLOAD)
     other = "      - run: npx jest\n"
-    assert f"(each further command, line {line}: its own" in after(WITHOUT_UPLOAD + other).fix
+    assert f"(each further command, line {line}: another" in after(WITHOUT_UPLOAD + other).fix
     found = after(pair + other.replace("- run", "- if: runner.os != 'Linux'\n        run"))
-    assert found.fix.endswith(f"; its tests are in line {line + 1}, too")
+    assert found.fix.endswith(f"; line {line + 1} also has its tests")
     plain = re.sub(r"matrix:\n.*?    steps:", MATRIX, WITHOUT_UPLOAD, flags=re.DOTALL)
     assert "${{ github.job }}-${{ matrix.os }}" in after(plain).lines
     two = after(f"{plain}  e2e:\n    runs-on: ubuntu-24.04\n    steps:\n{other}")

@@ -124,7 +124,7 @@ def test_what_was_not_read_is_said(
     monkeypatch.setattr("ciguard.audit.repository_reader.MAX_CALLS", 20)
     answer = audit()
     jobs = sum("/jobs" in line for line in shop.server.request_log())
-    assert f"jobs of {jobs} of 24 runs read: the calls are used up" in answer.stdout
+    assert f"jobs of {jobs} of 24 runs read: no calls are left" in answer.stdout
     assert answer.stderr.splitlines() == ["reading runs: 24", "GitHub: 20 of 20 calls"]
 
 
@@ -289,7 +289,7 @@ def test_file_that_is_no_yaml_hides_no_other(past: PastRuns, audit: Audit) -> No
     past.workflow("on: [push", "broken.yml")
     past.green(1)
     answer = audit()
-    assert ".github/workflows/broken.yml is not a workflow that can be read" in answer.stdout
+    assert ".github/workflows/broken.yml cannot be read as a workflow" in answer.stdout
     assert "1 run of 1 workflow" in answer.stdout
 
 

@@ -74,7 +74,7 @@ def test_repeated_unit_counts_once_and_is_reported() -> None:
     [
         ("[1]", "inv: [0]", "expected an object"),
         ('["ok", {"suite": "s"}]', "inv: [1]", "unit is missing"),
-        ('[""]', "inv: [0]", "unit is empty"),
+        ('[""]', "inv: [0]", "`unit` is empty"),
         ('[{"unit": 3}]', "inv: [0]", "unit: expected text"),
         ('a\n{"unit": "b"', "inv:2", "no JSON"),
         ("[", "inv", "no JSON"),

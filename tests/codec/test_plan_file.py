@@ -270,9 +270,6 @@ def test_invalid_plan_file_is_an_input_error(raw: bytes) -> None:
         decode(raw, "plan.json")
 
 
-# --- The published schema ----------------------------------------------------------------------
-
-
 def _without_default(kind: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kind.items() if key != "default"}
 

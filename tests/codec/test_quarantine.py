@@ -63,7 +63,7 @@ PROBLEMS = [
     ({"issue": None}, "issue: Field required"),
     ({"issue": '"later"'}, "issue: expected the number of an issue, or its address"),
     ({"issue": "true"}, "issue: expected the number"),
-    ({"unit": '"*"'}, "unit: would quarantine every unit: name those that are meant"),
+    ({"unit": '"*"'}, "unit: would quarantine all tests: name those that fail"),
     ({"suite": "3"}, "suite: Input should be a valid string"),
     ({"untill": "1"}, "untill: Extra inputs are not permitted"),
 ]
@@ -82,7 +82,7 @@ def test_invalid_entry_is_reported_and_has_no_effect(
 
 def test_all_mistakes_of_an_entry_are_reported() -> None:
     found = decode(b"[[quarantine]]\n", TODAY, is_base=True)
-    prefix = "quarantine.toml: an entry without a unit: "
+    prefix = "quarantine.toml: an entry without `unit`: "
     assert [one.removeprefix(prefix) for one in found.problems] == [
         f"{key}: Field required" for key in ("unit", "reason", "issue", "until")
     ]

@@ -94,7 +94,7 @@ def test_sizes(measure: Measure, sizes: tuple[float, float], first: int, text: s
     ("measured", "said"),
     [
         (lambda _: 0.0, "not reproduced: failed in 0 of "),
-        (lambda _: 1.0, "before the range: failed in "),
+        (lambda _: 1.0, "bad before the range: failed in "),
         (fails_since(0, 0.4), "not reproduced: failed in "),
         (lambda _: None, "not tried: no result of this test"),
     ],

@@ -74,7 +74,7 @@ def test_nothing_is_written_unless_an_issue_of_ours_is_open(
     if issue is not None:
         open_issue(server, 100, **issue)  # type: ignore[arg-type]
     done = publish_culprits(environ, ANSWER)
-    assert done == "nothing is published: no issue of ciguard is open for tests.yml"
+    assert done == "nothing is published: ciguard has no open issue for tests.yml"
     assert server.comments == {}
 
 
@@ -87,6 +87,6 @@ def test_only_a_run_of_the_base_branch_publishes(
     open_issue(server, 100)
     environ |= {"GITHUB_EVENT_NAME": event, "GITHUB_REF_NAME": branch}
     assert publish_culprits(environ, ANSWER) == (
-        "nothing is published: this is no run of the base branch"
+        "nothing is published: this is not a run of the base branch"
     )
     assert server.request_log() == []

@@ -81,5 +81,5 @@ def test_pushes_that_cancel_runs_of_the_base_are_a_warning(
     setting = {"concurrency": {"group": group, "cancel-in-progress": cancels}}
     workflow = {"on": events, **({"jobs": {"tests": setting}} if in_job else setting)}
     found = list(warn_of_cancelled_pushes("ci.yml", workflow, "main"))
-    what = "ci.yml: a push to main cancels the run of the push before: few complete"
+    what = "ci.yml: a push to main cancels the run of the previous push: few complete"
     assert [check.what for check in found] == [what] * count

@@ -78,7 +78,7 @@ def test_complete_project_passes_all_checks(
         "token": "ok",
         "drill": "ok",
     }
-    assert found["tests"]["what"] == "pytest lists 1 unit"
+    assert found["tests"]["what"] == "pytest lists 1 test"
     assert found["actions"]["what"].startswith("workflows use ")
     (folder / ".github/workflows/ciguard.yml").unlink()
     assert "workflows would use " in ciguard("doctor", "--offline", cwd=folder).stdout
@@ -89,10 +89,10 @@ def test_missing_parts_are_reported_with_a_fix(folder: Path, ciguard: Ciguard) -
     (folder / "test_two.py").write_text("import nowhere\n", "utf-8")
     (folder / "ciguard.toml").unlink()
     done = ciguard("doctor", "--offline", cwd=folder, expect=3, **NO_ADDRESS)
-    assert "warning  configuration  none, so the defaults hold\n" in done.stdout
+    assert "warning  configuration  none: the defaults apply\n" in done.stdout
     assert "error    actions" in done.stdout
     said = " ".join(done.stdout.split())
-    named = re.search(r"pytest lists 1 unit by (\S+), and 1 error: test_two\.py: ", said)
+    named = re.search(r"pytest lists 1 test by (\S+), and 1 error: test_two\.py: ", said)
     assert named
     assert Path(named[1]).is_file()
     assert "ModuleNotFoundError: No module named 'nowhere' fix: " in said
@@ -113,7 +113,7 @@ def test_local_history_file_is_a_warning(folder: Path, ciguard_process: Ciguard)
     text = f'{CONFIGURATION}[history]\nstore = "h.ciguard"\n'
     (folder / "ciguard.toml").write_text(text, "utf-8")
     done = ciguard_process("doctor", "--offline", cwd=folder)
-    assert "warning  history        history.store is a file, h.ciguard: " in done.stdout
+    assert "warning  history        history.store is the file h.ciguard: " in done.stdout
     assert 'fix: set store = "branch:ciguard-history"' in done.stdout
 
 
@@ -187,7 +187,7 @@ def test_printed_init_neither_asks_for_a_job_nor_refuses(
     [
         ("failure", "ciguard-plan-drill-timeout-0123456789ab-1", "ok", "was run 8 of 2026-11-20"),
         ("success", "ciguard-plan-drill-timeout-0123456789ab-1", "error", "of 2026-11-20: success"),
-        ("failure", "ciguard-plan-0123456789ab-1", "ok", "none known among the last 1 run that"),
+        ("failure", "ciguard-plan-0123456789ab-1", "ok", "none among the last 1 run that"),
     ],
 )
 def test_last_drill_is_named(
@@ -224,7 +224,7 @@ def test_pyproject_without_ciguard_section_is_no_configuration(
     project.write_text('[project]\nname = "shop"\n', "utf-8")
     found = checks(ciguard(*words, cwd=folder, expect=3, **NO_ADDRESS).stdout)["configuration"]
     assert found["level"] == "warning"
-    assert found["what"] == "none, so the defaults hold"
+    assert found["what"] == "none: the defaults apply"
     project.write_text(f"[tool.ciguard]\n{ACTIONS}", "utf-8")
     found = checks(ciguard(*words, cwd=folder).stdout)["configuration"]
     assert (found["level"], found["what"]) == ("ok", "pyproject.toml")
@@ -266,13 +266,13 @@ def test_changed_workflow_is_a_warning(folder: Path, ciguard: Ciguard) -> None:
     found = checks(ciguard(*words, cwd=folder).stdout)["workflow"]
     assert found["level"] == "warning"
     assert "was edited or written by hand" in found["what"]
-    assert found["fix"] == "ciguard init shows how it differs"
+    assert found["fix"] == "to see the differences, run ciguard init"
     path.write_text(text, "utf-8")
     config = folder / "ciguard.toml"
     config.write_text(f"{CONFIGURATION}[workflow]\ncheckpoint = '15m'\n", "utf-8")
     found = checks(ciguard(*words, cwd=folder).stdout)["workflow"]
     assert found["level"] == "warning"
-    assert "is not what the configuration and this version say" in found["what"]
+    assert "does not match the configuration and this version" in found["what"]
 
 
 AGGREGATION = """
@@ -317,7 +317,7 @@ def test_aggregation_job_without_the_planning_job_is_a_warning(
 @pytest.mark.parametrize(
     ("required", "level", "what"),
     [
-        (["lint", "ciguard"], "ok", "a lost test fails what is required"),
+        (["lint", "ciguard"], "ok", "a required check fails if a test is lost"),
         (
             ["ciguard plan", "lint"],
             "warning",
@@ -363,7 +363,7 @@ def test_enterprise_server_with_a_restricted_token(folder: Path, ciguard: Ciguar
         done = ciguard("doctor", "--format", "json", cwd=folder, expect=3, **environ)
     found = checks(done.stdout)
     assert found["history"]["level"] == "error"  # that server has no git
-    assert found["token"]["what"].startswith("may not do checks: read")
+    assert found["token"]["what"].startswith("does not have checks: read")
     assert found["token"]["level"] == "warning"
 
 
@@ -394,18 +394,18 @@ jobs:
   ciguard:
     steps: [{uses: octo-org/ciguard@0123abc}]
 """
-BY_JOBS = "listed by the jobs that run them, not by the one that plans"
+BY_JOBS = "listed by the jobs that run them, not by the job that plans"
 
 
 @pytest.mark.parametrize(
     ("workflow", "expected"),
     [
-        ("", {"configuration": "none, so the defaults hold", "actions": "the repository of"}),
-        (COMMENT, {"configuration": "none: the job that comments needs none"}),
-        (AGGREGATION, {"configuration": "none, so the defaults hold", "tests": BY_JOBS}),
+        ("", {"configuration": "none: the defaults apply", "actions": "the repository of"}),
+        (COMMENT, {"configuration": "none: a job that only comments needs none"}),
+        (AGGREGATION, {"configuration": "none: the defaults apply", "tests": BY_JOBS}),
         (
             AGGREGATION.replace("plan@0123abc}", "plan@0123abc, with: {collect: here}}"),
-            {"configuration": "none, so the defaults hold", "tests": "pytest lists 1 unit"},
+            {"configuration": "none: the defaults apply", "tests": "pytest lists 1 test"},
         ),
     ],
 )

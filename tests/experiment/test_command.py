@@ -190,11 +190,11 @@ def test_three_arms_are_compared_with_the_first(tmp_path: Path, ciguard: Ciguard
         (("a=x",), (None, None), "1 arms, expected 2 to 8"),
         (tuple(f"a{n}=x" for n in range(9)), (None, None), "9 arms"),
         (("a=x", "b=y"), ("z", None), "--arm, and --a or --b"),
-        (("a=x", "a=y"), (None, None), "'a=y' is there twice"),
-        (("a=x", "make"), (None, None), "'make' is no NAME=CMD"),
-        (("a=x", "b= "), (None, None), "'b= ' is no NAME=CMD"),
-        (("a=x", f"{'n' * 21}=y"), (None, None), "is no NAME=CMD"),
-        (("a=x", "two words=y"), (None, None), "is no NAME=CMD"),
+        (("a=x", "a=y"), (None, None), "'a=y' is given twice"),
+        (("a=x", "make"), (None, None), "'make' is not NAME=CMD"),
+        (("a=x", "b= "), (None, None), "'b= ' is not NAME=CMD"),
+        (("a=x", f"{'n' * 21}=y"), (None, None), "is not NAME=CMD"),
+        (("a=x", "two words=y"), (None, None), "is not NAME=CMD"),
     ],
 )
 def test_invalid_arms_are_usage_errors(
@@ -278,12 +278,12 @@ def test_interrupted_experiment_prints_a_partial_result(
 @pytest.mark.parametrize(
     ("reported", "expected"),
     [
-        (["steps"], "no condition: 'steps'"),
-        (["a=1 a=2"], "no condition: 'a=1 a=2'"),
-        (["2=1"], "no condition: '2=1'"),
+        (["steps"], "not a condition: 'steps'"),
+        (["a=1 a=2"], "not a condition: 'a=1 a=2'"),
+        (["2=1"], "not a condition: '2=1'"),
         ([""], "'' is empty"),
         (["'"], "No closing quotation"),
-        (["a=1", "a=1"], "'a=1' is there twice"),
+        (["a=1", "a=1"], "'a=1' is given twice"),
     ],
 )
 def test_invalid_condition_is_a_usage_error(reported: list[str], expected: str) -> None:

@@ -106,7 +106,7 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     assert [one.tier for one in now.memory.losses] == ["confirmed"]
     assert now.state == "worse"
     assert headline(now) == (
-        "WORSE: 3 tests that passed in both took 0.75 s, 0.30 s in the base; "
+        "WORSE: 3 tests that passed in both runs took 0.75 s, 0.30 s before; "
         "peak memory: 1 confirmed regression (3 tests judged, n=12); "
         "duration: 1 confirmed regression (3 tests judged, n=12)"
     )
@@ -167,13 +167,13 @@ def test_comparison_of_another_commit_is_a_warning(project: Path, ciguard: Cigua
 @pytest.mark.parametrize(
     ("commands", "commits", "comparison", "words", "reported"),
     [
-        ((None, None), ("a", "b", None), None, (), "too few or too many"),
-        ((None, None), ("a", None, "u"), None, (), "too few or too many"),
-        ((None, None), (None, None, None), "c", (), "too few or too many"),
-        (("x", None), ("a", "b", "u"), None, (), "too few or too many"),
-        ((None, None), ("a", "b", "u"), None, ("n=1",), "too few or too many"),
-        ((None, None), ("a", "b", "suspects"), None, (), "those of a comparison"),
-        ((None, None), ("a", "b", "u"), "c", (), "those of a comparison"),
+        ((None, None), ("a", "b", None), None, (), "missing or wrong options"),
+        ((None, None), ("a", None, "u"), None, (), "missing or wrong options"),
+        ((None, None), (None, None, None), "c", (), "missing or wrong options"),
+        (("x", None), ("a", "b", "u"), None, (), "missing or wrong options"),
+        ((None, None), ("a", "b", "u"), None, ("n=1",), "missing or wrong options"),
+        ((None, None), ("a", "b", "suspects"), None, (), "need each other"),
+        ((None, None), ("a", "b", "u"), "c", (), "need each other"),
     ],
 )
 def test_contradictory_options_are_usage_errors(

@@ -156,7 +156,7 @@ def test_metric_of_only_one_side_is_not_compared() -> None:
     found = experiment({WALL: SAME, SCORE: ([1.0] * 8, [])})
     assert [row.metric for row in found.rows] == [WALL]
     assert found.unpaired == (Unpaired("a", "b", (SCORE,)),)
-    assert unpaired_text(found.unpaired[0]) == "Measured on a and not on b, not compared: score."
+    assert unpaired_text(found.unpaired[0]) == "Not compared: measured on a, but not on b: score."
 
 
 def stopped(at: int, how: Callable[[Step], Measurement], runs: int = 6) -> Experiment:
@@ -268,7 +268,7 @@ def test_cpu_time_is_offered_where_load_hides_wall_time() -> None:
     assert (
         "b: wall time is not decided under load by other programs (60 % of the machine's CPU time):"
     ) in text
-    cpu = r"CPU time says \+\d\.\d % \(95 % CI \+\d\.\d\.\.\+\d\.\d, n=10\); it does not"
+    cpu = r"CPU time, without waiting: \+\d\.\d % \(95 % CI \+\d\.\d\.\.\+\d\.\d, n=10\)"
     assert re.search(cpu, text)
 
 

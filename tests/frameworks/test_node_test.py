@@ -350,7 +350,7 @@ def test_runner_is_reached_behind_its_launcher(folder: Path, launcher: str) -> N
         soak(20, "run.mjs", "the command must start `node --test`"),
         (22, "--test --experimental-test-isolation=none a.test.js", "a process for each file"),
         soak(24, "--test --test-isolation none a.test.js", "a process for each file"),
-        soak(24, "--test 'nothing/*'", "no unit to plan"),
+        soak(24, "--test 'nothing/*'", "no test to plan"),
     ],
     indirect=["folder"],
 )

@@ -133,8 +133,8 @@ def test_zip_adds_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
     [
         (("r.xml",), "no run id"),
         (("gone.xml", "--run-id", "1"), "gone.xml: cannot be read"),
-        (("rec", "--run-id", "8"), "the record says 7, --run-id says 8"),
-        (("rec", "--branch", "next"), "the record says 'main', --branch says 'next'"),
+        (("rec", "--run-id", "8"), "the record has 7, but --run-id is 8"),
+        (("rec", "--branch", "next"), "the record has 'main', but --branch is 'next'"),
         (("rec", "--at", "noon"), "no time: 'noon'"),
         (("cut.xml", "--run-id", "1"), "cut.xml:1:12: malformed XML"),
         (("odd.txt", "--run-id", "1"), "odd.txt: no format of results is recognised: no known"),
@@ -175,7 +175,7 @@ def test_values_of_a_pull_request_are_rejected(
     words = ("--event", "pull_request") if reported_by == "the option" else ()
     add = ("history", "add", "r.jsonl", "--history", "h", *words)
     done = ciguard(*add, cwd=tmp_path, expect=3)
-    assert "r.jsonl: run 7 is a run of pull_request: what is only proposed" in done.stderr
+    assert "r.jsonl: run 7 is a run of pull_request: the history takes no runs of" in done.stderr
     assert not (tmp_path / "h").exists()
 
 
@@ -207,7 +207,7 @@ def test_event_of_the_platform_overrides_the_record(
     words = ("history", "add", "r.jsonl", "--history", "h")
     done = ciguard(*words, cwd=tmp_path, expect=code, **environ)
     assert (tmp_path / "h").exists() == (code == 0)
-    assert code == 0 or f"is a run of {reported_of or event}: what is only" in done.stderr
+    assert code == 0 or f"is a run of {reported_of or event}: the history takes no" in done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +247,7 @@ def test_merge_group_becomes_a_baseline_once_main_has_its_commit(
     work, merged, _ = queue
     words = ("history", "add", f"{merged}.jsonl", "--history", tmp_path / "h")
     refused = ciguard(*words, cwd=work, expect=3)
-    assert "is a run of merge_group: what is only proposed" in refused.stderr
+    assert "is a run of merge_group: the history takes no runs of proposed" in refused.stderr
     job = on_branch(tmp_path, "main")
     ciguard(*words, "--merged", "--sha", merged, cwd=work, expect=0, **job)
     added = history_codec.decode((tmp_path / "h").read_bytes(), "h")
@@ -266,8 +266,8 @@ def test_unproved_merge_group_is_not_added(
     usage = "--merged without a commit or a base branch"
     cases = [
         (refused, ("--sha", refused, *main), 3, f"{refused}: not known to be in main ("),
-        (refused, ("--sha", merged, *main), 3, "--sha says"),
-        (merged, ("--sha", merged, *main, "--event", "push"), 3, "--event says 'push'"),
+        (refused, ("--sha", merged, *main), 3, "but --sha is"),
+        (merged, ("--sha", merged, *main, "--event", "push"), 3, "but --event is 'push'"),
         (merged, main, 2, usage),
         (merged, ("--sha", merged), 2, usage),
     ]

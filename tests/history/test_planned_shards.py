@@ -156,4 +156,4 @@ def test_folders_of_results_keep_equal_tests_apart(ciguard: Ciguard, place: Path
     assert ": 4 values of 1 run added; " in ciguard(*words, "5", *PATTERN, cwd=place).stdout
     assert ": 2 values of 1 run added; " in ciguard(*words, "6", files[0], cwd=place).stdout
     done = ciguard(*words, "7", *files, cwd=place)
-    assert ": 4 values of 1 run added, 2 in place of others; " in done.stdout
+    assert ": 4 values of 1 run added, 2 replaced others; " in done.stdout

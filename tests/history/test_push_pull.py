@@ -69,13 +69,13 @@ def test_job_of_a_pull_request_or_merge_group_cannot_push(
     folder = clone(origin, "one")
     (folder / "history.ciguard").write_bytes(encode(one(1)))
     done = ciguard("history", "push", cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
-    assert f"GITHUB_EVENT_NAME: this is a run of {event}: what is only" in done.stderr
+    assert f"GITHUB_EVENT_NAME: this is a run of {event}: the history takes no" in done.stderr
     assert "if: github.event_name == 'push'" in done.stderr
     header = ShardLine("p", "01", run_id=7, event="push", branch="main")
     (folder / "r.jsonl").write_bytes(encode_line(header) + encode_line(Result("t", "passed")))
     words = ("history", "add", "r.jsonl", "--history", "branch:ciguard-history")
     done = ciguard(*words, cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
-    assert f"GITHUB_EVENT_NAME: this is a run of {event}: what is only" in done.stderr
+    assert f"GITHUB_EVENT_NAME: this is a run of {event}: the history takes no" in done.stderr
     assert git(origin, "for-each-ref", "--format=%(refname:short)") == "main"
 
 
@@ -183,7 +183,7 @@ def test_persistent_lost_races_are_an_error(origin: Path) -> None:
     rival = branch(clone(origin, "rival"))
     races = [lambda number=number: update(rival, one(number)) for number in range(1, 5)]
     slow = Overtaken(branch(clone(origin, "slow")), *races)
-    with pytest.raises(RemoteError, match="others wrote to it 4 times") as caught:
+    with pytest.raises(RemoteError, match="other writers changed it at each of 4 tries") as caught:
         update(slow, one(20), *SOON)
     assert caught.value.fix == "add it again"
     assert ids(load(rival).history) == [1, 2, 3, 4]
@@ -257,7 +257,7 @@ def test_fifty_rounds_of_two_processes_lose_no_run(origin: Path) -> None:
             assert program.returncode == 0, output
             reported += output
         assert ids(load(branch(clones[0])).history) == list(range(1, begin + 2))
-    races = reported.count("others wrote at the same time")
+    races = reported.count("other writers changed the history")
     print(f"50 rounds, {races} races lost, no run")
     assert races, "they never met, so nothing was shown"
     assert git(origin, "rev-list", "--count", NAME) == "1"

@@ -137,9 +137,9 @@ def test_separate_workflow_names_the_job_beside_it(repository: Path, call: Init)
     (repository / CI).write_text(job, "utf-8")
     commit(repository)
     said = call(repository, "--new", "--yes").stderr
-    assert f"job unit of {CI} runs tests too, until you" in said
+    assert f"job unit of {CI} still runs its tests, until you" in said
     assert max(map(len, said.splitlines())) <= 80
-    assert "runs tests too" not in call(repository, "--new", "--yes").stderr
+    assert "still runs" not in call(repository, "--new", "--yes").stderr
 
 
 def test_address_is_that_of_a_step_with_a_commit(repository: Path) -> None:

@@ -35,7 +35,7 @@ def test_nothing_is_written_without_yes_or_a_terminal(repository: Path, call: In
     assert "would create ciguard.toml" in answer.stdout
     assert f"would create {WORKFLOW}" in answer.stdout
     assert "nothing was written; run the same command with --yes" in answer.stderr
-    assert "\na red base branch opens an issue; `issue: false` in the" in f"\n{answer.stderr}"
+    assert "\na failing base branch opens an issue, unless the job" in f"\n{answer.stderr}"
     assert sorted(item.name for item in repository.iterdir()) == [".git", "tests"]
 
 
@@ -256,7 +256,7 @@ def test_history_file_is_a_warning_and_needs_no_write_permission(
     (repository / "ciguard.toml").write_text('[history]\nstore = "history.ciguard"\n', "utf-8")
     for _ in range(2):  # also where nothing is left to be written
         answer = call(repository, "--yes")
-        assert "warning: history.store is a file, history.ciguard: " in answer.stderr
+        assert "warning: history.store is the file history.ciguard: " in answer.stderr
         assert '\n  fix: set store = "branch:ciguard-history" in [history], or' in answer.stderr
     jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
     assert jobs["history"]["permissions"]["contents"] == "read"
@@ -362,7 +362,7 @@ def test_jobs_that_check_out_commits_require_a_setup_command(
 ) -> None:
     (repository / "ciguard.toml").write_text(text, "utf-8")
     answer = call(repository, "--yes", expect=2)
-    assert f"ciguard init: {key}: tests are run again in fresh checkouts" in answer.stderr
+    assert f"ciguard init: {key}: ciguard repeats tests in fresh checkouts" in answer.stderr
     with (repository / "ciguard.toml").open("a") as file:
         file.write('[experiment]\nsetup = "true"\n')
     call(repository, "--yes")

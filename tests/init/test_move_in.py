@@ -198,9 +198,8 @@ def test_workflow_that_never_gets_a_history_is_reported(
     subprocess.run(["git", "init", "-q", "--bare", origin], check=True)
     subprocess.run(["git", "-C", str(repository), "remote", "add", "origin", origin], check=True)
     branch = "main (a guess: git remote set-head origin --auto)"
-    lines = (
-        f"no push to {branch} starts it, so there will be no history; add below `on:`:\n    push:\n"
-    )
+    lines = f"no push to {branch} starts the workflow, so it adds no run to the history; "
+    lines += "add below `on:`:\n    push:\n"
     for events, is_reported in ((b"[push]", False), (b"[pull_request, schedule]", True)):
         text = WORKFLOW.replace(b"on: push", b"on: " + events)
         assert events in text
@@ -210,10 +209,10 @@ def test_workflow_that_never_gets_a_history_is_reported(
         printed = " ".join(ciguard("doctor", cwd=repository).stdout.split())
         fix = f"fix: no push to {branch} starts {CI}: add push to its `on:`"
         assert (fix in printed) is is_reported
-        assert ("first run of the workflow begins it" in printed) is not is_reported
+        assert ("first run of the workflow on the base branch" in printed) is not is_reported
     write(repository, WORKFLOW.replace(b"on: push", b"on: {push: {branches: [release]}}"))
     said = call(repository, "--into", CI, "--yes").stderr
-    assert "so there will be no history; let `on: push` start it for main\n" in said
+    assert "so it adds no run to the history; let `on: push` start it for main\n" in said
 
 
 @pytest.mark.parametrize(
@@ -230,7 +229,7 @@ def test_shell_on_windows_is_reported_where_none_is_named(
     text = JOB.replace(b"ubuntu", b"windows") + PYTEST
     write(repository, text.replace(place, keys + place, 1))
     answer = call(repository, "--into", CI)
-    assert "- Windows has not been tried" in answer.stderr
+    assert "- ciguard has not been tried on Windows" in answer.stderr
     assert ("commands without `shell:`" in answer.stderr) is (keys == b"")
 
 

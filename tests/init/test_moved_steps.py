@@ -51,7 +51,7 @@ RECIPES = {
     "test:\n\tcd sub && go test ./...\n": "2: no line of test has only go test ./...",
     "test:\n\tfor d in a; do (go test ./$$d); done\n": "2: no line of test has only ",
     "test:\n\tmake go\ngo:\n\t./start\n\tgo test -x\n": "5: no line of test has only go test -x",
-    "export A=1\ntest:\n\tgo test ./...\n": "3: go test would not get export A=1",
+    "export A=1\ntest:\n\tgo test ./...\n": "3: go test would run without export A=1",
 }
 
 
@@ -126,15 +126,15 @@ def test_computed_flags_reach_go_without_its_formatter(repository: Path, call: I
     write(repository, job_with(env, matrix).removesuffix(PYTEST) + steps)
     answer = call(repository, "--into", CI, "--yes")
     assert answer.stderr.splitlines()[3:8] == [
-        "- gone with richgo: RICHGO_COLOR, PATH",
+        "- not used without richgo: RICHGO_COLOR, PATH",
         "- line 8 installs richgo, which the tests no longer need",
         "- GOFLAGS of the step has FLAGS: write flags as -name=value",
         "- left out, as the workflow computes them: $(PACKAGES); flags can be in GOFLAGS in `env` "
         "of the job",
-        "- Makefile:4: check also runs deps, go vet, and ciguard does not: add a step for it, if "
-        "the tests need it",
+        "- Makefile:4: check also runs deps, go vet, and ciguard does not: add a step if the "
+        "tests need it",
     ]
-    assert ", as 2 for each are over 20 jobs; " in answer.stderr
+    assert ", as 2 for each would be over 20 jobs; " in answer.stderr
     step = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]["test"]["steps"][1]
     assert step["env"] == {"GOFLAGS": "${{ env.FLAGS }}"}
     suite = tomllib.loads((repository / "ciguard.toml").read_text("utf-8"))["suite"]["test"]
@@ -169,7 +169,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     at = moved[0].index("      - if: always()\n")
     kept = moved[0][:at] + moved[0][moved[0].index("\n", moved[0].index("path: ", at)) + 1 :]
     assert moved[1] == kept.replace(" --junitxml=results.xml", "")
-    gone = "the upload step of line 7 is gone, with what writes its files"
+    gone = "the upload step of line 7 is gone, with the option that writes its files"
     assert [f"\n- {gone}\n" in text for text in said] == [False, True, False]
     assert "--junitxml=results.xml" in moved[2]
     for step, below, is_cut in RESULT_FILES:
@@ -177,7 +177,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
         workflow = both.replace(PYTEST, b"").replace(b"    steps:\n", steps, 1)
         write(repository, workflow)
         text = call(repository, "--into", CI, "--step", "1", "--yes").stderr
-        assert (" is gone, with what writes its files\n" in text) is bool(is_cut)
+        assert (" is gone, with the option that writes its files\n" in text) is bool(is_cut)
         assert (" is gone\n" in text) is not bool(is_cut)
         left = (repository / CI).read_text("utf-8")
         assert ("--junitxml=results.xml" in left) is (is_cut is False)
@@ -191,7 +191,7 @@ def test_job_that_comments_is_replaced(repository: Path, call: Init) -> None:
     write(repository, of_two + b"  win:" + win)
     text = call(repository, "--into", CI, "--job", "test", "--yes").stderr
     assert "\n- the upload step of line 7 is gone; win still needs results.xml\n" in text
-    assert "\n- the upload step of line 10 has no reader now\n" in text
+    assert "\n- no job reads the upload of line 10 now\n" in text
     write(repository, both)
     answer = call(repository, "--new")
     for job in ("ciguard", "history"):
@@ -212,7 +212,7 @@ def test_report_needs_the_jobs_that_a_replaced_job_guarded(repository: Path, cal
     write(repository, JOB + PYTEST + jobs.encode())
     (repository / "test_a.py").write_text("def test_a(): pass\n", "utf-8")
     answer = call(repository, "--into", CI, "--yes")
-    assert "- the check ciguard still needs lint, e2e: if they do not" in answer.stderr
+    assert "- the check ciguard still needs lint, e2e: it fails if they do" in answer.stderr
     moved = yaml_load((repository / CI).read_text("utf-8"), CI)["jobs"]
     assert moved["ciguard-report"]["needs"] == ["lint", "e2e", "ciguard", "test"]
     assert moved["gate"]["needs"] == ["ciguard", "ciguard-report", "test"]

@@ -241,7 +241,7 @@ def test_second_test_job_of_a_workflow_is_refused(repository: Path, call: Init) 
         assert call(repository).stdout.endswith(f" uses ciguard's actions already\n{offer}")
         answer = call(repository, "--into", path, "--yes")
         assert answer.stderr.endswith(
-            f"require the check {check}: checks by the names of test jobs change\n"
+            f"require the check {check}: the names of the test jobs' checks change\n"
         )
         jobs = yaml_load((repository / path).read_text("utf-8"), path)["jobs"]
         assert jobs["ciguard-report"]["name"] == check

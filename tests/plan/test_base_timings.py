@@ -76,7 +76,7 @@ def test_first_plan_has_the_times_of_the_bases_last_run(  # noqa: PLR0917
     (tmp_path / "matrix.yml").write_text("v: [1]")
     words = ("plan", "--matrix", "matrix.yml", "--collect", "history", "--history", "copy:copy")
     printed = ciguard(*words, "-o", "plan.json", cwd=tmp_path).stdout
-    assert f": timings of 2 of 2 tests from {source}" in " ".join(printed.split())
+    assert f"; timings of 2 of 2 tests are from {source}" in " ".join(printed.split())
     plan = json.loads((tmp_path / "plan.json").read_text())
     times_s = {unit["unit"]: unit["wall_s"] for each in plan["shards"] for unit in each["units"]}
     assert times_s["tests/test_a.py::test_0"] == pytest.approx(166.7, abs=0.1), (
@@ -85,7 +85,7 @@ def test_first_plan_has_the_times_of_the_bases_last_run(  # noqa: PLR0917
     assert times_s["tests/test_a.py::test_1"] == 3.0 + used
     (tmp_path / ".test_durations").write_text('{"tests/test_a.py::test_0": 1}')
     printed = ciguard(*words, "--dry-run", cwd=tmp_path).stdout
-    assert "1 of 1 test from .test_durations" in " ".join(printed.split())
+    assert "1 of 1 test are from .test_durations" in " ".join(printed.split())
 
 
 def test_plan_goes_on_without_times_of_the_base(

@@ -50,7 +50,7 @@ def test_plans_whose_tests_cannot_move_are_refused(listed: Path, ciguard: Ciguar
     done = ciguard(
         "plan", "--inventory", "-", "--claims", HOST, *NONE, cwd=listed, stdin=given, expect=2
     )
-    assert "tests can move only where the plan lists them" in done.stderr
+    assert "tests can move only if the plan lists them" in done.stderr
 
 
 def test_outside_of_github_a_plan_has_blocks_too(listed: Path, ciguard: Ciguard) -> None:

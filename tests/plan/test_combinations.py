@@ -124,6 +124,6 @@ def test_suite_that_has_variants_takes_no_matrix(listed: Path, ciguard: Ciguard)
     (listed / "ciguard.toml").write_text(f"{suite}[suite.a.variant.x]\n[suite.b]\n", "utf-8")
     command = ("plan", "--matrix", "matrix.yml", *NONE)
     done = ciguard(*command, "--suite", "a", cwd=listed, expect=2)
-    assert "suite.a: has variants of its own" in done.stderr
+    assert "suite.a: has variants beside a matrix" in done.stderr
     done = ciguard(*command, "--suite", "c", cwd=listed, expect=2)
     assert "no suite 'c'\n  fix: pass one of 'a', 'b'" in done.stderr

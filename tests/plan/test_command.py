@@ -76,7 +76,7 @@ def test_what_the_framework_leaves_out_is_said_once(project: Path, ciguard: Cigu
 
 def test_an_empty_inventory_is_nothing_to_do(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard("plan", "--inventory", "-", *NONE, cwd=tmp_path, stdin="\n\n", expect=5)
-    assert "there is no unit to plan" in done.stderr
+    assert "there is no test to plan" in done.stderr
     assert not done.stdout
     ciguard("plan", *NONE, cwd=tmp_path, expect=5)
 

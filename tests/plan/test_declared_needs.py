@@ -96,7 +96,7 @@ def test_peak_off_by_more_than_a_quarter_is_a_warning(
     if found:
         (text,) = map(note_text, notes)
         assert text == (
-            "tests of t* were declared to need 100 MiB, and differ from it by more than 25%: "
+            "tests of t* whose peaks differ from the declared 100 MiB by more than 25%: "
             f"t0 ({found}.0 MiB)".replace("126.0", "126")
         )
 
@@ -143,7 +143,7 @@ def test_test_with_a_gpu_gets_the_smallest_pool_with_room() -> None:
         "memory": "t4",
         "sharded": "t4",
     }
-    assert warnings == ["tests that fit on no GPU of pool linux, which have 0 B: huge (100 GiB)"]
+    assert warnings == ["tests that fit on no GPU of pool linux (0 B): huge (100 GiB)"]
 
 
 def test_devices_are_not_compared_where_no_pool_declares_them() -> None:
@@ -154,7 +154,7 @@ def test_unit_too_large_for_the_devices_of_its_pool_is_named() -> None:
     needs = {"a": (None, "99GiB"), "b": (None, "4GiB")}
     pools, warnings = pools_of(needs, pool_of={"": "a100"})
     assert pools == {"a": "a100", "b": "a100"}
-    assert warnings == ["tests that fit on no GPU of pool a100, which have 80.0 GiB: a (99.0 GiB)"]
+    assert warnings == ["tests that fit on no GPU of pool a100 (80.0 GiB): a (99.0 GiB)"]
 
 
 SUITE = """
@@ -227,7 +227,7 @@ def test_first_plan_of_six_tests_runs_them_by_bytes(tmp_path: Path, ciguard: Cig
         at = ["--at", f"2026-11-0{run_id}T10:00:00Z"]
         ciguard("history", "add", *where, *origin, *at, cwd=tmp_path)
         peaks, output = make("again", NEEDS.format("200MiB"))
-        assert "were declared to need 200 MiB, and differ from it by more than 25%" in output
+        assert "whose peaks differ from the declared 200 MiB by more than 25%" in output
         decides = all(peak is not None and 95 * MIB < peak < 110 * MIB for peak in peaks)
         assert decides == (run_id == 3), peaks
 
@@ -260,7 +260,7 @@ def test_unused_entries_and_units_without_a_device_are_named(
     assert [shard["pool"] for shard in made["shards"]] == ["cpu", "gpu"]
     given = "".join(json.dumps({"unit": unit, "shard": "one"}) + "\n" for unit in ("a1", "b"))
     done = ciguard(*words[:-2], "-o", "plan.json", cwd=tmp_path, stdin=given)
-    assert "no GPU of pool cpu, which have 0 B: a1 (3.50 GiB)" in done.stdout.replace("\n  ", " ")
+    assert "no GPU of pool cpu (0 B): a1 (3.50 GiB)" in done.stdout.replace("\n  ", " ")
 
 
 SCRIPT = """

@@ -21,7 +21,7 @@ def test_listing_assigns_shards_to_all_units_or_none() -> None:
     assert given is not None
     assert given.units == tuple(units)
     assert list(given.shards.values()) == [("1", "2"), ("1",)]
-    with pytest.raises(InputError, match="1 unit without a shard: c"):
+    with pytest.raises(InputError, match="1 test without a shard: c"):
         fixed_assignment([*units, InventoryUnit("c")], (), "x")
 
 
@@ -40,7 +40,7 @@ def test_plan_retains_the_listed_shards(tmp_path: Path, ciguard: Ciguard) -> Non
     assert note in plans[0]["warnings"]
     words = ("plan", "--inventory", "units.json", "--shards", "2")
     done = ciguard(*words, cwd=tmp_path, expect=2)
-    assert "--shards: the inventory says in which shard each unit is" in done.stderr
+    assert "--shards: the inventory names the shard of each test" in done.stderr
 
 
 def test_listed_shards_with_history_have_risk_and_warnings(

@@ -55,7 +55,7 @@ CUT = encode(empty())[:-1]
         (b"no history", "no history file", "name a file that ciguard wrote"),
         (b"", "no history file: it is empty", "name a file that ciguard wrote"),
         (b'{"type":"plan"}', "no history file", "name a file that ciguard wrote"),
-        (CUT, "the file was cut or changed", "put it aside: mv past past.damaged"),
+        (CUT, "the file was cut or changed", "move it away: mv past past.damaged"),
         (
             b"ciguard-history 99 0\n{}\n",
             "a newer ciguard wrote it: schema 99 is not 2",
@@ -146,7 +146,7 @@ def test_timings_in_the_repository_are_used_without_a_history(
     words = ("plan", "--inventory", "units.txt", *NONE, "--matrix", "matrix.yml", "-o", "plan.json")
     printed = " ".join(ciguard(*words, cwd=listed).stdout.split())
     none = "history none yet at none.ciguard"
-    assert f"{none}: timings of {2 * timed} of 60 tests from {path}" in printed
+    assert f"{none}; timings of {2 * timed} of 60 tests are from {path}" in printed
     plan = plan_of((listed / "plan.json").read_text("utf-8"))
     units = [unit for shard in plan["shards"] for unit in shard["units"]]
     assert len([unit for unit in units if unit["has_history"]]) == 2 * timed

@@ -65,9 +65,9 @@ def test_repeated_unit_is_rejected_by_name() -> None:
 
 
 def test_empty_inventory_is_nothing_to_do() -> None:
-    with pytest.raises(NothingToDo, match="there is no unit"):
+    with pytest.raises(NothingToDo, match="there is no test"):
         inventory([], exclude={}, ordered=True)
-    with pytest.raises(NothingToDo, match="all 1 units are excluded"):
+    with pytest.raises(NothingToDo, match="all 1 tests are excluded"):
         inventory([A], exclude={"": ["*"]}, ordered=True)
 
 

@@ -86,7 +86,7 @@ def test_first_run_divides_the_listed_tests_by_count(ciguard: Ciguard, tmp_path:
         each = "@pytest.mark.parametrize('n', range(5))\ndef test_each(n): pass\n"
         (tmp_path / f"test_{file}.py").write_text(f"import pytest\n{each}")
     named = ("plan", "--matrix", "matrix.yml", "--collect", "history", "-o", "plan.json")
-    reason = "4 shards  by count, no timings yet; the next plan chooses by time"
+    reason = "4 shards  by count: there are no timings yet; the next plan chooses by time"
     assert reason in ciguard(*named, cwd=tmp_path).stdout
     for key in ("01", "02", "03", "04"):
         ran = ("run", "--plan", "plan.json", "--shard", key, "--record", f"records/{key}")

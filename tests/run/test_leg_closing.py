@@ -85,7 +85,7 @@ def test_case_that_ran_is_the_culprit(tmp_path: Path, way: str, timeout_s: float
     [
         ("not_executed", "tests were listed, not executed"),
         ("focus", "only focused tests ran"),
-        ("filter", "a filter that the plan does not have left tests out"),
+        ("filter", "a filter that is not in the plan left tests out"),
     ],
 )
 def test_leg_and_guard_word_a_setting_alike(tmp_path: Path, setting: str, words: str) -> None:

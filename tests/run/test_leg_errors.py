@@ -217,7 +217,7 @@ def test_an_interpreter_that_ignores_pythonpath_is_named(tmp_path: Path, option:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     suite = replace(PYTEST, command=(sys.executable, option, "-m", "pytest"))
     leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": suite})).wait(13)
-    assert leg.printed.count("take -I or -E out of the suite's command") == 1
+    assert leg.printed.count("Remove -I or -E from the suite's command") == 1
 
 
 def test_unstarted_units_name_the_start_error(tmp_path: Path) -> None:

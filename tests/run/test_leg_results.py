@@ -190,7 +190,7 @@ def test_unit_in_no_result_file_is_missing(tmp_path: Path) -> None:
     assert code == 13
     (missing,) = verdict["missing"]
     assert missing["unit"] == "silent"
-    assert missing["reason"]["facts"]["detail"] == "its result is in a file, or nowhere"
+    assert missing["reason"]["facts"]["detail"] == "its result is in a file, or there is none"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ guard_rail = "off"
     ciguard("plan", "-o", "plan.json", cwd=tmp_path)
     ciguard("run", "--plan", "plan.json", "--shard", "01", "--record", "record", cwd=tmp_path)
     words = ("guard", "--plan", "plan.json", "--records", "record")
-    named = "1 result file of tests that ran before its job: out/a.xml"
+    named = "1 result file of tests that ran before this job: out/a.xml"
     done = ciguard(*words, cwd=tmp_path)
     assert (named in " ".join(done.stdout.split())) == is_older, done.stdout
     (tmp_path / "ciguard.toml").write_text(config + '[guard]\ncached_results = "fail"\n')

@@ -176,7 +176,7 @@ def test_long_scripts_are_told_apart_in_the_record() -> None:
     [
         ("--plan p --shard 01 --record r --shell bash", "--shell without --script"),
         ("--plan p --shard 01 --record r --script p --args x", "--args with --script"),
-        ("--record r --script s -- true", "an option for a plan's tests, and a command"),
+        ("--record r --script s -- true", "an option for plans does not apply to a command"),
     ],
 )
 def test_words_that_contradict_each_other_are_refused(

@@ -33,7 +33,7 @@ def test_displayed_name_distinguishes_variants() -> None:
     assert up_to(SHARD, "[v] a.py::y", SUITES).units == SHARD.units[:2]
     with pytest.raises(InputError) as caught:
         up_to(SHARD, "a.py::y", SUITES)
-    assert caught.value.what == "2 tests of shard 47 are called so"
+    assert caught.value.what == "2 tests of shard 47 have this name"
     assert caught.value.fix == "pass one of '[v] a.py::y', 'a.py::y'"
 
 
@@ -99,7 +99,7 @@ def test_unique_part_of_an_id_selects_the_unit(part: str) -> None:
 
 
 def test_ambiguous_part_of_an_id_is_an_error() -> None:
-    with pytest.raises(InputError, match="tests of shard 47 are called so"):
+    with pytest.raises(InputError, match="tests of shard 47 have this name"):
         up_to(SHARD, "py", SUITES)
 
 

@@ -195,13 +195,13 @@ def test_leg_that_is_repeated_hears_what_it_had(database: Database) -> None:
         with pytest.raises(NotRegistered, match="plan is not registered"):
             ask(database, "01", key=key)
     for key in (KEY, later):
-        with pytest.raises(NotRegistered, match="no such leg"):
+        with pytest.raises(NotRegistered, match="no such job"):
             ask(database, "04", key=key)
 
 
 def test_only_blocks_of_the_plan_are_confirmed(database: Database) -> None:
     register(database, {"01": (), "02": (30.0,)})
-    for leg, block, words in (("03", "02.1", "no such leg"), ("01", "02.2", "no such block")):
+    for leg, block, words in (("03", "02.1", "no such job"), ("01", "02.2", "no such block")):
         with pytest.raises(NotRegistered, match=words):
             confirm(database, leg, block)
     assert confirm(database, "01", "02.1")

@@ -98,7 +98,7 @@ def test_this_and_base_refer_to_the_current_run(
     assert "base       base, run 5" in done.stdout
     assert "candidate  this, run 7" in done.stdout
     refused = ciguard("compare", "5", "base", cwd=tmp_path, **context, expect=2)
-    assert "base is what a candidate is held against" in refused.stderr
+    assert "base cannot be the candidate" in refused.stderr
 
 
 MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
@@ -118,8 +118,8 @@ MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
         2,
         "is for https://github.com, and not sent to another",
     ),
-    (("this", "7", "--repo", REPOSITORY), {}, 2, "this is no run of GitHub Actions"),
-    (("base", "7", "--repo", REPOSITORY), {}, 2, "base is chosen from a history"),
+    (("this", "7", "--repo", REPOSITORY), {}, 2, "this is not a run of GitHub Actions"),
+    (("base", "7", "--repo", REPOSITORY), {}, 2, "base is chosen from the history"),
     (("nowhere", "7", "--repo", REPOSITORY), {}, 3, "a run id (123456, 123456/2)"),
     (("out/*.xml", "7", "--repo", REPOSITORY), {}, 3, "no such file"),
 ]
@@ -176,7 +176,7 @@ def test_result_files_in_artifacts_are_compared(
     assert "HEAD: 7: --results x/{shard}/*.xml: no artifact of run 7 has such a name; it" in error
     (tmp_path / "5").mkdir()
     (tmp_path / "5" / "r.xml").write_bytes(junit(SHARDS["01"]))
-    assert "no run's artifacts are read" in compare("5", code=2)
+    assert "no artifacts of a run are read" in compare("5", code=2)
 
 
 def test_result_file_names_are_matched_to_record_names(ciguard: Ciguard, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_result_file_names_are_matched_to_record_names(ciguard: Ciguard, tmp_pat
         target.write_bytes(content)
     (tmp_path / "r.xml").write_text(JUNIT.format(failures=1, more="<failure>no</failure>"))
     done = ciguard("compare", "base", "r.xml", cwd=tmp_path)
-    assert "r.xml: 2 of 2 cases (100 %) joined by name" in done.stderr
+    assert "r.xml: 2 of 2 cases (100 %) matched by name" in done.stderr
     assert FAILING.format("pkg/mod.py::C::t") in done.stdout
     assert "gone" not in done.stdout
 
@@ -208,12 +208,6 @@ def test_absolute_pattern_finds_result_files(tmp_path: Path) -> None:
         PathReference(f"{tmp_path}/*.xml", wild=True)
     )
     assert [len(one.results) for one in found.records] == [2]
-
-
-# --- The pull request's run before this one ------------------------------------------------------
-
-
-# --- Ancestors -----------------------------------------------------------------------------------
 
 
 def test_ancestors_from_github(server: FakeGitHub) -> None:

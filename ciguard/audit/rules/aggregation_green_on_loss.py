@@ -60,7 +60,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
         missed.append(f"a job that ends as {' or '.join(facts['unseen_results'])}")
     if facts["unseen_jobs"]:
         jobs = " or ".join(facts["unseen_jobs"])
-        missed.append(f"a failure of {jobs}, whose dependents are skipped")
+        missed.append(f"a failure of {jobs}, which skips the jobs that need it")
     return f"green after {' and after '.join(missed)}"
 
 

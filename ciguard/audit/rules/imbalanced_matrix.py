@@ -21,7 +21,7 @@ from ciguard.text import duration
 
 COUNTED: Final = ("job", "with an imbalanced matrix")
 CAVEATS: Final = {
-    "axis-of-environments": "the axes may be environments, whose tests cannot change places",
+    "axis-of-environments": "the axes may be environments, between which tests cannot move",
 }
 MIN_EXECUTIONS: Final = 3  # of each job: one may have met a slow machine
 MIN_RATIO: Final = 1.5  # longest / mean
@@ -58,11 +58,11 @@ def sentence(facts: Mapping[str, Any]) -> str:
     longest = f"longest {facts['longest']} {duration(facts['longest_s'])}"
     mean = f"{duration(facts['mean_s'])} of {facts['jobs']} jobs"
     jobs = f"{facts['ratio']:.1f} times the mean {mean}"
-    saved = f"balance saves {duration(facts['saved_wall_s'])} of wall time at best"
+    saved = f"balancing saves at most {duration(facts['saved_wall_s'])} of wall time"
     before, after = facts["billed_minutes"], facts["balanced_minutes"]
     minutes = f"billed minutes {before:,} -> {after:,}"
     if before == after:
-        minutes = f"the {before:,} billed minutes stay"
+        minutes = f"the {before:,} billed minutes do not change"
     fewest = facts["fewest_jobs"]
     same = f"; {fewest} balanced jobs take the same wall time" if fewest < facts["jobs"] else ""
     return f"{longest}, {jobs}; {saved}, {minutes}{same}"

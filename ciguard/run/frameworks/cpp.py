@@ -60,7 +60,7 @@ def _gtest_words(suite: Suite, variant: str) -> tuple[str, ...]:
         fix = 'set command = ["build/sums_test"], the test programs'
         raise UsageError("no test program", where=where, fix=fix)
     if len(set(names)) < len(names):
-        fix = "make each program a suite of its own"
+        fix = "make each program a separate suite"
         raise UsageError(f"two programs of one name: {' '.join(names)}", where=where, fix=fix)
     refuse_flags(words, _GTEST_REFUSED, "gtest")
     return words

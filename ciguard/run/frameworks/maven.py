@@ -117,7 +117,7 @@ MAVEN: Final = Framework(
         ("JAVA_HOME|No compiler is provided", "set up Java in the job (actions/setup-java)"),
         (
             "MojoFailureException",  # at the end of the output; the failure is too far above
-            "make Maven reach its tests; its first [ERROR] lines say why not, as of a compiler",
+            "fix the build before its tests; the first [ERROR] lines of Maven name the problem",
         ),
     ),
     junit_name=lambda unit: (unit, ""),  # the names of its methods are not known

@@ -115,9 +115,9 @@ PYTEST: Final = Framework(
         (
             # PYTHONPATH is the only way to load the plugin that changes no file of the project.
             'Error importing plugin "ciguard_',
-            "PYTHONPATH, which brings ciguard's plugin in, does not come through: take -I or -E "
-            "out of the suite's command, or let what it goes through (env -i, sudo, tox, docker) "
-            "pass it on",
+            "ciguard's plugin was not found: PYTHONPATH did not reach pytest. Remove -I or -E from "
+            "the suite's command, or let its wrapper (env -i, sudo, tox, docker) pass PYTHONPATH "
+            "on",
         ),
     ),
     # All files of a process are imported before its first test.

@@ -195,7 +195,7 @@ def register_blocks(request: RunRequest) -> Response:
     """PUT .../blocks: register the legs and blocks of a plan job."""
     caller, run = request.caller, request.run
     if caller.plan is not None or caller.run not in (None, run):
-        raise TokenRefused("a plan is registered by a job of this run attempt")
+        raise TokenRefused("only a job of this run attempt may register a plan")
     body = _parse(Registration, request.body)
     with request.service.database.write() as connection:
         registration = claim_rows.register(connection, PlanKey(run, body.plan), *body.rows())
@@ -226,7 +226,7 @@ def confirm(request: RunRequest) -> Response:
         _check_plan(connection, request.caller, key)
         is_confirmed = confirm_block(connection, key, body.leg, request.block)
     if not is_confirmed:
-        return problem(HTTPStatus.CONFLICT, f"another leg has the block {request.block}")
+        return problem(HTTPStatus.CONFLICT, f"another job has the block {request.block}")
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -238,7 +238,7 @@ def push_records(request: RunRequest) -> Response:
     the checkout, and if another job pushes, the push of the report job contests that one.
     """
     if request.caller.plan is not None or request.caller.run != request.run:
-        raise TokenRefused("records are pushed with GitHub's token of a job of this run attempt")
+        raise TokenRefused("records need GitHub's token of a job of this run attempt")
     try:
         raw_archives.read_pushed(request.body)
     except InputError as error:
@@ -246,7 +246,7 @@ def push_records(request: RunRequest) -> Response:
     with request.service.database.read() as connection:
         is_judged = run_rows.get(connection, request.run) is not None
     if not (is_judged or raw_archives.push(request.service, request.run, request.body)):
-        what = "another job of the run attempt has pushed other records, so that none count"
+        what = "another job of the run attempt has pushed other records: neither count"
         return problem(HTTPStatus.CONFLICT, what)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -284,7 +284,7 @@ def _check_run(request: RunRequest) -> None:
     """Refuse the token of another run; a leg that is run again has that of an earlier attempt."""
     own, run = request.caller.run, request.run
     if own is None:
-        raise TokenRefused("a leg shows the token of its plan, or GitHub's of its job")
+        raise TokenRefused("a job needs the token of its plan, or its token of GitHub")
     is_earlier = request.caller.plan is not None and own.run_attempt < run.run_attempt
     if own.run_id != run.run_id or (own != run and not is_earlier):
         raise TokenRefused("the token is of another run attempt")
@@ -294,7 +294,7 @@ def _check_plan(connection: Connection, caller: Caller, key: PlanKey) -> None:
     if caller.plan not in (None, key.plan):
         raise TokenRefused("the token is of another plan")
     if caller.run != key.run and claim_rows.lock(connection, key):
-        raise TokenRefused("the token is of an earlier attempt, and this one has its own")
+        raise TokenRefused("the token is of an earlier attempt, and this attempt has a newer one")
 
 
 def _parse(model: type[_AnyBody], body: bytes) -> _AnyBody:
@@ -410,7 +410,7 @@ def stored_response(
     try:
         caller = find_caller(header, service.database, jobs) if header is not None else Caller(0)
         if caller.plan is not None:
-            raise TokenRefused("the token of a plan's legs is for their blocks alone")
+            raise TokenRefused("the token of a plan is only for the blocks of its jobs")
         with service.database.read() as connection:
             repository = repositories.find(connection, full_name)
             if repository is None or (

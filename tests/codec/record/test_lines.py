@@ -108,9 +108,6 @@ def same(found: list[Line], expected: list[Line]) -> bool:
     return sorted(map(repr, found)) == sorted(map(repr, expected))
 
 
-# --- One line ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
 def test_line_survives_encode_and_decode(line: Line) -> None:
     written = encode(line)
@@ -246,9 +243,6 @@ def test_line_over_the_size_limit_is_rejected() -> None:
         decode(text)
 
 
-# --- Cut and damaged -----------------------------------------------------------------------------
-
-
 def test_record_cut_at_any_byte_keeps_all_earlier_lines() -> None:
     ends = [at + 1 for at, byte in enumerate(CONTENT) if byte == ord("\n")]
     for size in range(len(CONTENT) + 1):
@@ -324,9 +318,6 @@ def test_crlf_blank_lines_and_byte_order_mark_are_accepted(start: bytes, end: by
     (record,) = read_records([("r.jsonl", content)])
     assert same(lines_of(record), list(LINES))
     assert not record.damage
-
-
-# --- Files -> records ----------------------------------------------------------------------------
 
 
 GOOD_METRIC = b'{"type":"metric","name":"hits","key":{"value":"7"},"value":%s }\n'

@@ -171,7 +171,7 @@ def test_pytest_timeout_output_is_recognised(code: int, output: str, timed_out: 
 def test_listing_without_the_plugin_names_the_blocking_option(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     suite = Suite("pytest", (sys.executable, "-I", "-m", "pytest"))
-    assert "take -I or -E out" in listing_errors(tmp_path, suite)
+    assert "Remove -I or -E" in listing_errors(tmp_path, suite)
 
 
 def test_oversized_id_is_a_listing_error(tmp_path: Path) -> None:

@@ -89,9 +89,9 @@ def test_run_of_the_base_names_a_smaller_runner(local: AsgiClient) -> None:
     assert (smaller["smaller"]["runner"], len(smaller["runs"])) == ("ubuntu-latest", 20)
     assert full["near"] == [[HOSTILE, 3, 0.08]]
     text = local.get(INCOMPLETE).text
-    assert "a 2-core runner (ubuntu-latest) would do, -0.151 to -0.216 USD a run" in text
+    assert "A 2-core runner (ubuntu-latest) is enough: a run costs 0.151 to 0.216 USD less" in text
     assert f'/actions/runs/{NEWEST}">{NEWEST}</a>' in text
-    assert "would do" not in local.get(f"/{SHOP.full_name}/runs/{NEWEST - 1}/1").text
+    assert "is enough" not in local.get(f"/{SHOP.full_name}/runs/{NEWEST - 1}/1").text
 
 
 def test_failed_tests_are_first_with_whose_they_are_and_their_owners(local: AsgiClient) -> None:
