@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -105,48 +103,3 @@ QUESTIONS = (
 def test_docs_stay_short() -> None:
     words = [word for page in PAGES for word in page.read_text(encoding="utf-8").split()]
     assert sum(any(map(str.isalnum, word)) for word in words) <= 32_000
-
-
-# Phrases that have no ordinary English use in what a user reads here.
-PHRASES = (
-    *("are told", "goes without", "had its turn", "innocent", "is called so", "is no duration"),
-    *("is told", "its keeper", "its turn", "lacks one", "mend", "no word about", "nobody said"),
-    *("not told", "of whom", "taken for", "told of", "tells of", "to blame", "turn had not come"),
-    *("without a word", "written and unproven"),
-)
-IN_PROSE = ("nobody knows", "nobody has seen", "dearer", "what stays behind", "by the mood")
-
-
-def _phrases_in(text: str, phrases: tuple[str, ...] = PHRASES) -> list[str]:
-    words = " ".join(text.lower().split())
-    return re.findall(rf"\b(?:{'|'.join(phrases)})\b", words)
-
-
-def _messages(source: str) -> Iterator[str]:
-    """Every text of a module but its docstrings."""
-    nodes = list(ast.walk(ast.parse(source)))
-    bodies = (node.body for node in nodes if hasattr(node, "body"))
-    first = (body[0] for body in bodies if isinstance(body, list) and body)
-    docstrings = {id(one.value) for one in first if isinstance(one, ast.Expr)}
-    for node in nodes:
-        if isinstance(node, ast.Constant) and id(node) not in docstrings:
-            yield node.value if isinstance(node.value, str) else ""
-
-
-def test_pages_and_templates_are_plain_english() -> None:
-    texts = (*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "templates").glob("*.j2")))
-    found = {
-        path.name: _phrases_in(path.read_text(encoding="utf-8"), (*PHRASES, *IN_PROSE))
-        for path in texts
-    }
-    assert {name: phrases for name, phrases in found.items() if phrases} == {}
-
-
-def test_messages_are_plain_english() -> None:
-    found = [
-        f"{path.name}: {phrase!r} in {message!r}"
-        for path in sorted((ROOT / "ciguard").rglob("*.py"))
-        for message in _messages(path.read_text(encoding="utf-8"))
-        for phrase in _phrases_in(message)
-    ]
-    assert found == []
