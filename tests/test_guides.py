@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from datetime import date, timedelta
@@ -12,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import call_in_process, clean_environment
+from conftest import Ciguard, call_in_process, clean_environment
 from frameworks.loop import GO, GO_CACHE, PLAYER, needs_node
 
 from ciguard import cli
@@ -29,18 +30,18 @@ EXECUTED = {
     "README": "test_readme.py",
     **dict.fromkeys(("tutorial", "tutorial-jest", "tutorial-go"), "test_guides.py"),
     **dict.fromkeys(("tutorial-dotnet", "audit-a-matrix", "compare-logs"), "test_guides.py"),
-    "experiment": "test_guides.py",
+    **dict.fromkeys(("experiment", "long-shards", "suites-and-pools"), "test_guides.py"),
     **dict.fromkeys(
         ("serve", "connect-a-service", "operate-the-service"), "serve/test_serve_guide.py"
     ),
 }
+IN_THE_DEMO = ("suites-and-pools.md", "long-shards.md")
 NEEDED = {
     **dict.fromkeys(("compare-two-runs", "find-why-a-shard-died"), "runs on GitHub"),
     **dict.fromkeys(("history", "forks-and-permissions"), "a repository on GitHub"),
     "confirm-suspects": "a comparison with a suspect, and its two commits",
     "find-the-commit": "a repository with the named tags and tests",
     "into-your-workflow": "a repository with that workflow; tests/act/test_actions.py runs it",
-    **dict.fromkeys(("long-shards", "suites-and-pools"), "a suite of 47 shards"),
     "other-frameworks": "a build with result files",
 }
 
@@ -187,6 +188,17 @@ def test_the_audit_of_its_guide_finds_what_the_guide_says(tmp_path: Path) -> Non
 
 def test_the_commands_of_the_guide_for_logs_work(tmp_path: Path) -> None:
     executed(DOCS / "how-to" / "compare-logs.md", tmp_path / "work")
+
+
+def test_guides_without_a_project_work_in_that_of_the_demo(
+    tmp_path: Path, ciguard_process: Ciguard
+) -> None:
+    shop = tmp_path / "shop"
+    shutil.copytree(ROOT / "demo" / "suite", shop)
+    ciguard_process("plan", "--shards", "2", "--artifact", "plan", cwd=shop)
+    pages = [(DOCS / "how-to" / name).read_text("utf-8") for name in IN_THE_DEMO]
+    for command in "".join(block for page in pages for block in blocks(page, "sh")).splitlines():
+        ciguard_process(*shlex.split(command, comments=True)[1:], cwd=shop)
 
 
 @pytest.mark.soak

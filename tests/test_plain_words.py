@@ -31,7 +31,7 @@ ALLOWED = (  # units of measure, SQL, the source of a program
 )
 # In pages: units of measure, and the two words as the glossary explains them for JSON.
 IN_PAGES = re.compile(
-    r"its unit\b|unit of the number|\| unit \||\[unit\]|name, unit and key|\*(?:unit|leg)\*"
+    r"its\s+unit\b|unit of the number|\| unit \||\[unit\]|name, unit and key|\*(?:unit|leg)\*"
 )
 
 

@@ -76,7 +76,7 @@ SHOWN_KINDS: Final[tuple[tuple[TransitionKind, str], ...]] = (
 RUNS: Final = {
     "confirmed": "2 runs; reduce it, or accept it as the new baseline",
     "confirmed gain": "2 runs",
-    "suspect": "1 run; the next one confirms or clears it",
+    "suspect": "1 run; the next run confirms or clears it",
 }
 LONGER: Final = {"wall_s": ("takes longer", "take longer", "takes less time", "take less time")}
 NEEDS_MORE: Final = (
@@ -171,7 +171,7 @@ def failures_sections(
         happened = failure_kind(test.first.result), Folded(test.first.result.message or "")
         return (failed_test(test, verdict, links), *happened, *cells(test), shards)
 
-    whose = () if without_past else (Column("whose"), Column("do"))
+    whose = () if without_past else (Column("caused by"), Column("next step"))
     columns: tuple[Column, ...] = (Column("test"), Column("what happened"), *whose)
     all_columns = (Column("test"), Column("result"), Column("message"), *whose, Column("shard"))
     rest = failed[MAX_ROWS:]

@@ -89,7 +89,7 @@ def test_attempts_of_one_run_become_one(database: Database, objects: FolderStore
 
 def test_proposed_and_foreign_runs_are_refused(database: Database, objects: FolderStore) -> None:
     facts = replace(FACTS, event="pull_request")
-    with pytest.raises(InputError, match="only proposed"):
+    with pytest.raises(InputError, match="no runs of proposed changes"):
         update_history(
             database, objects, RunKey(11, 1, 1), plan=None, records=[record(1)], facts=facts
         )
