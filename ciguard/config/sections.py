@@ -81,7 +81,7 @@ Texts = tuple[str, ...]
 ExitCodes = tuple[Annotated[str, BeforeValidator(exit_codes)], ...]
 UnitPattern = Annotated[
     str,
-    Field(min_length=1, description="pattern of tests; the first match counts"),
+    Field(min_length=1, description="pattern of tests; the first entry that matches a test counts"),
 ]
 VariableNames = tuple[Annotated[str, BeforeValidator(variable_name)], ...]
 
@@ -104,7 +104,7 @@ class NeedsConfig(Section):
 
     units: UnitPattern
     memory: SizeExpression | None = Field(
-        None, description="memory that a test needs, in addition to that of its process"
+        None, description="memory that a test needs, without that of its process before the test"
     )
     gpu: SizeExpression | None = Field(None, description="memory of a test on one GPU")
 
@@ -227,8 +227,8 @@ class PlanConfig(Section):
         0.01,
         gt=0,
         lt=1,
-        description="accepted probability that at least one shard reaches its deadline, 90 s "
-        "before `limit`",
+        description="accepted probability that at least one shard reaches its deadline (90 s "
+        "before its `limit`)",
     )
     processes: int = Field(
         1, ge=1, le=256, description="largest number of concurrent test processes"
@@ -383,12 +383,14 @@ class MetricConfig(Section):
         description="unit of the number, such as `MiB`, `ms`, `hms` or `%`",
     )
     key: Texts = Field(
-        (), description="named groups of `pattern`; only numbers with equal groups are compared"
+        (),
+        description="named groups of `pattern`; two numbers are compared only if these groups "
+        "matched the same text",
     )
     within: str = Field(
         "",
-        description="regular expression of a heading in the log, such as the name of a kernel; the "
-        "numbers after it belong to it",
+        description="regular expression of a heading in the log, such as the name of a GPU kernel; "
+        "a number belongs to the last heading before the number",
     )
     better: Literal["lower", "higher", ""] = Field("", description="better direction")
     exact: bool = Field(False, description="whether even the smallest difference is a change")
@@ -430,8 +432,8 @@ class ExperimentConfig(Section):
 
     setup: str = Field(
         "",
-        description="shell command that prepares the checkout of each commit that an experiment "
-        "compares",
+        description="shell command that [`ciguard experiment`](../how-to/experiment.md) runs first "
+        "in the checkout of each commit",
     )
     path: Texts = Field(
         (".venv/bin", "node_modules/.bin"),
@@ -467,8 +469,8 @@ class WorkflowConfig(Section):
     confirm_suspects: bool = Field(
         False,
         description=(
-            "whether jobs [run tests again](../how-to/confirm-suspects.md) that may be slower or "
-            "need more memory, on the base and on the pull request"
+            "whether jobs [run suspected tests again](../how-to/confirm-suspects.md), both on the "
+            "base and on the pull request"
         ),
     )
     pages: Literal["", "public"] = Field(

@@ -161,8 +161,8 @@ def configuration() -> str:
     lines += [
         "## Environment variables",
         "",
-        "Each of these variables sets the key in its name; "
-        f"`CIGUARD_PLAN_SHARDS` sets `shards` in `[plan]`: {names}.",
+        "A variable sets the key in its name. For example, `CIGUARD_PLAN_SHARDS` sets `shards` in",
+        f"`[plan]`. The variables are: {names}.",
     ]
     return "\n".join(lines).rstrip() + "\n"
 
