@@ -26,7 +26,7 @@ from ciguard.init.candidates import (
     find_same_checks,
     with_used_actions,
 )
-from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate
+from ciguard.init.generated_files import WORKFLOW_FILE, GeneratedFile, generate, separate_keys
 from ciguard.init.move_in import moved_files, snippet
 from ciguard.init.workflow_files import is_generated
 from ciguard.sources import local
@@ -36,6 +36,9 @@ from ciguard.workflow.movable_job import BY_HAND, NotMovable
 Target = tuple[str, str, str]  # path of the workflow, job, step
 
 _LINE: Final = re.compile(r"\blines? \d|:\d")  # in a message
+NO_JOBS: Final = (
+    "a moved workflow gets no jobs for these keys: add them by hand, or use `ciguard init --new`"
+)
 STILL_RUNS: Final = (
     "job {} of {} still runs its tests, until you delete it. The new workflow has none of its "
     "steps, versions, variables, services, combinations: add what the tests need to workflow.setup"
@@ -97,6 +100,8 @@ def command(
         console.err("line numbers are those before the change:")
     for message in move.messages if move else ():
         console.err(f"- {message}")
+    if move and (keys := separate_keys(config)):
+        console.err(f"- {', '.join(keys)}: {NO_JOBS}")
     may_ask = sys.stdin.isatty()
     written = [
         item

@@ -45,6 +45,11 @@ from ciguard.workflow.job_templates import quoted
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
+# Keys with jobs that only a separate workflow gets from `init`.
+SEPARATE_KEYS: Final = (
+    *("culprit.on_red", "plan.claims", "report.by", "workflow.checkpoint"),
+    *("workflow.confirm_suspects", "workflow.forks", "workflow.pages"),
+)
 HISTORY_FILE_WARNING: Final = (
     "history.store is the file {}: each job of a workflow runs on a new machine, so no other "
     "job can read what one adds to it"
@@ -237,6 +242,17 @@ def suggest_suites(
         named = [f"{path} ({tool})" for path, tool in without_suite.items()]
         notify(f"not in the workflow: {first_of(named)}; see docs/how-to/other-frameworks.md")
     return suggestion
+
+
+def separate_keys(config: Config) -> list[str]:
+    """Return the keys of `SEPARATE_KEYS` that differ from their defaults."""
+    names = [(key, *key.split(".")) for key in SEPARATE_KEYS]
+    sections = [(key, getattr(config, section), name) for key, section, name in names]
+    return [
+        key
+        for key, section, name in sections
+        if getattr(section, name) != type(section).model_fields[name].default
+    ]
 
 
 def text_of(path: Path) -> str | None:

@@ -122,7 +122,7 @@ def remarks(
         yield f"set {added}" if is_missing else added
     if job.take:
         yield f"the axis {job.take} and its options are gone: ciguard divides the tests"
-    if job.value.get("strategy", {"fail-fast": False}).get("fail-fast", True) is not False:
+    if job.value.get("strategy", {}).get("fail-fast", False) is not False:
         yield "set fail-fast: false; otherwise a shard that fails cancels the others"
     if "timeout-minutes" in job.value and "timeout-minutes" not in job.value["steps"][job.step - 1]:
         yield "set `limit` to the part of the job's timeout-minutes that is left for the tests"

@@ -18,7 +18,9 @@ from ciguard.workflow.yaml_values import get
 
 DISTRIBUTION: Final = "ciguard-shards"
 UNKNOWN_ADDRESS: Final = "OWNER/ciguard@COMMIT"
-SET_ACTIONS: Final = f'set actions = "{UNKNOWN_ADDRESS} # VERSION" in ciguard.toml'
+SET_ACTIONS: Final = (
+    f'set actions = "{UNKNOWN_ADDRESS} # VERSION" in ciguard.toml, or the variable CIGUARD_ACTIONS'
+)
 _FILE: Final = "ciguard.toml"
 # The value of `uses:` without the name of an action.
 _ADDRESS: Final = re.compile(r"\$/|[\w-]+/[\w.-]+(/[\w.-]+)*@[\w./-]+( # .+)?")

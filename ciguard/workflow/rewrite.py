@@ -235,13 +235,14 @@ def _first_line(source: SourceText, mapping: yaml.Node, where: str) -> tuple[int
 
 
 def insert_key(source: SourceText, mapping: yaml.Node, lines: Sequence[str], where: str) -> Edit:
-    """Insert a key before the others of a mapping; a flow mapping takes only one line."""
+    """Insert keys before the others of a mapping; a flow mapping takes only keys of one line."""
     if not is_flow(mapping):
         start, indent = _first_line(source, mapping, where)
         return Edit(start, start, "".join(f"{indent}{line}{source.line_break}" for line in lines))
-    start, (key, _, value) = mapping.start_mark.index + 1, lines[0].partition(": ")
-    value = f'"{value}"' if "{" in value else value
-    return Edit(start, start, f"{key}: {value}{', ' if mapping.value else ''}")
+    start, keys = mapping.start_mark.index + 1, []
+    for key, _, value in (line.partition(": ") for line in lines):
+        keys.append(f'{key}: "{value}"' if "{" in value else f"{key}: {value}")
+    return Edit(start, start, f"{', '.join(keys)}{', ' if mapping.value else ''}")
 
 
 def _needs_edits(source: SourceText, job: Entry, names: Sequence[str], where: str) -> list[Edit]:
@@ -269,14 +270,17 @@ def _matrix_edits(source: SourceText, job: Entry, where: str) -> list[Edit]:
         lines = ["strategy:", f"{deeper}fail-fast: false", f"{deeper}matrix: {_MATRIX}"]
         return [insert_key(source, job.value, lines, where)]
     entry = find_entry(strategy.value, "matrix")
+    added = [] if find_entry(strategy.value, "fail-fast") else ["fail-fast: false"]
     if entry is None:
-        return [insert_key(source, strategy.value, [f"matrix: {_MATRIX}"], where)]
+        return [insert_key(source, strategy.value, [*added, f"matrix: {_MATRIX}"], where)]
+    edits = [insert_key(source, strategy.value, added, where)] if added else []
     start, end = matrix_range(source, entry, where)
     value = f'"{_MATRIX}"' if is_flow(strategy.value) else _MATRIX
     if is_flow(entry.value):
-        return [Edit(start, end, value)]
+        return [*edits, Edit(start, end, value)]
     after_key = source.colon_end(entry)
-    return [Edit(after_key, after_key, f" {value}"), Edit(source.line_end(after_key), end, "")]
+    edits.append(Edit(after_key, after_key, f" {value}"))
+    return [*edits, Edit(source.line_end(after_key), end, "")]
 
 
 def level_of(job: Entry) -> int:
@@ -400,7 +404,7 @@ def _expected(job: MovableJob, new: NewJobs, actions: str, aggregations: Sequenc
         listed = needs if isinstance(needs, list) else [needs]
         is_only = "needs" not in jobs[name] and len(names) == 1
         jobs[name]["needs"] = names[0] if is_only else [*names, *listed]
-    moved["strategy"] = {**moved.get("strategy", {"fail-fast": False}), "matrix": _MATRIX}
+    moved["strategy"] = {"fail-fast": False, **moved.get("strategy", {}), "matrix": _MATRIX}
     if "name" in moved:
         moved["name"] = with_suffix(moved["name"], _NAME_END)
     if added_permissions := _added_permissions(job):

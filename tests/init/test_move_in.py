@@ -25,6 +25,8 @@ from init.move_in_samples import (
 )
 
 from ciguard.config.file import load
+from ciguard.init.command import NO_JOBS
+from ciguard.workflow.actions_address import SET_ACTIONS
 from ciguard.workflow.yaml_values import load as yaml_load
 
 if TYPE_CHECKING:
@@ -115,8 +117,20 @@ def test_address_that_no_step_can_use_is_an_error(
     answer = call(repository, "--into", CI, "--yes", expect=2)
     assert answer.stderr.splitlines() == [
         f"ciguard init: actions: no address of actions: {address!r}",
-        '  fix: set actions = "OWNER/ciguard@COMMIT # VERSION" in ciguard.toml',
+        f"  fix: {SET_ACTIONS}",
     ]
+
+
+@pytest.mark.parametrize("moves", [1, 2])
+def test_keys_without_jobs_in_a_moved_workflow_are_named(
+    moves: int, repository: Path, call: Init
+) -> None:
+    keys = '[workflow]\nforks = true\npages = ""\n[report]\nby = "service"\n'
+    for _ in range(moves):
+        (repository / "ciguard.toml").write_text(ACTIONS + keys, "utf-8")
+        commit(repository)
+        answer = call(repository, "--into", CI, "--yes")
+    assert f"- report.by, workflow.forks: {NO_JOBS}" in answer.stderr
 
 
 def test_several_suites_without_the_job_are_an_error(repository: Path, call: Init) -> None:

@@ -34,6 +34,16 @@ def test_plan_without_configuration_collects_all_tests(project: Path, ciguard: C
     assert plan["repository"] is None
 
 
+def test_python_without_pytest_is_named(project: Path, ciguard: Ciguard, tmp_path: Path) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\necho 'python: No module named pytest' >&2\nexit 1\n")
+    python.chmod(0o755)
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    done = ciguard("plan", "--shards", "2", cwd=project, expect=3, PATH=path)
+    assert "fix: install pytest for this python" in done.stderr
+
+
 def test_a_collection_error_is_an_error(project: Path, ciguard: Ciguard) -> None:
     (project / "tests" / "test_broken.py").write_text("import nowhere", "utf-8")
     (project / "tests" / "test_bad.py").write_text("def test(: pass", "utf-8")
