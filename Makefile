@@ -67,6 +67,8 @@ docs: $(INSTALLED)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@$(BIN)/python demo/demo.py >/dev/null
 	@cp -R .demo/site site/example
+	@test -f site/example/example/shop.html # the link of the navigation
+	@echo "open site/index.html, or serve the folder site"
 
 # Needs Chromium, and says so where there is none.
 pictures: $(INSTALLED)

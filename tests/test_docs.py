@@ -82,6 +82,7 @@ def test_index_for_agents_lists_every_page(golden: Golden) -> None:
     lines = ["# ciguard", "", *(f"> {line}" for line in INDEX), "", QUESTIONS]
     for folder in (".", "docs", "docs/how-to", "docs/reference", "docs/explanation"):
         pages = [page for page in PAGES if page.parent == (ROOT / folder).resolve()]
+        pages += [ROOT / name for name in OF_PROJECT if folder == "."]
         lines += ["", f"## {folder.rpartition('/')[2].replace('.', 'start')}", ""]
         for page in pages:
             title = page.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
@@ -89,6 +90,7 @@ def test_index_for_agents_lists_every_page(golden: Golden) -> None:
     golden("\n".join(lines) + "\n", ROOT / "llms.txt")
 
 
+OF_PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 INDEX = (
     "ciguard runs large test suites on GitHub Actions as balanced parallel jobs, supervises each",
     "job, proves that every planned test ran, compares runs, and says in one comment whose each",

@@ -19,7 +19,7 @@ PHRASES = (
 # Words of the code for which a user reads "job", "test", "separate" or "no person". Not those of an
 # option, a key, a placeholder or a code span: `--units`, {"unit": ...}, {units}.
 OWN_WORDS = re.compile(
-    r"(?<![\w{}\"'<$/.-])(?:legs?|units?|of (?:its|their) own|whatever|whoever|nobody|somebody)"
+    r"(?i)(?<![\w{}\"'<$/.-])(?:legs?|units?|of (?:its|their) own|whatever|whoever|nobody|somebody)"
     r"(?![\w}\"'=:-])"
 )
 CODE = re.compile(
@@ -31,7 +31,8 @@ ALLOWED = (  # units of measure, SQL, the source of a program
 )
 # In pages: units of measure, and the two words as the glossary explains them for JSON.
 IN_PAGES = re.compile(
-    r"its\s+unit\b|unit of the number|\| unit \||\[unit\]|name, unit and key|\*(?:unit|leg)\*"
+    r"its\s+unit\b|unit of the number|\| unit \||\[unit\]|name, unit and key|units of measure|"
+    r"\*(?:unit|leg)\*"
 )
 
 
@@ -52,7 +53,7 @@ def _messages(source: str) -> Iterator[str]:
 
 
 def test_pages_and_templates_are_plain_english() -> None:
-    globs = ("README.md", "CHANGELOG.md", "docs/**/*.md", "templates/**/*.j*")
+    globs = ("*.md", "docs/**/*.md", "skills/**/*.md", "templates/**/*.j*")
     texts = (path for each in globs for path in ROOT.glob(each))
     pages = {path.name: IN_PAGES.sub("", path.read_text(encoding="utf-8")) for path in texts}
     found = {name: _unplain(text) for name, text in pages.items()}

@@ -45,7 +45,7 @@ from ciguard.sources.references import Branch, PathReference, Reference, RunId, 
 _SERVED: Final = re.compile(
     r"(https?://[^/]+)/([\w.-]+/[\w.-]+)(/runs/(\d+)/\d+)(?:/comparison)?/?"
 )
-WAIT: Final = "a run is judged when it has ended; one that an older ciguard judged has none"
+WAIT: Final = "a run is judged when it has ended; runs judged by an older ciguard have no answer"
 NO_TOKEN: Final = "set GITHUB_TOKEN: the records are artifacts on GitHub, which need a token"
 
 

@@ -119,8 +119,8 @@ def _find_callers(
 ) -> tuple[str, int, Mapping[str, int]]:
     """Return the caller that most failures share, their number, and what divides them next.
 
-    Of the outermost class that most pass through, the caller is the function nearest to the frame.
-    A record may have cut a stack, which so has fewer callers.
+    Most failures pass through one outermost class; the caller is the function of this class that is
+    nearest to the frame. A stack that the record truncated has fewer callers.
     """
     least = max(2.0, MOST * len(stacks))
     depths: Counter[str] = Counter()

@@ -385,21 +385,20 @@ WORDS: Final[Mapping[str, Words]] = {
     # Cases that a run of the base had: all of a file, some of an unchanged or changed file, or
     # some of which it is unknown whether their file changed (`cases_gone`).
     "all_cases_gone": Words(
-        "{units:file} ran none of {total:case} that run {run_id} had: {cases}",
+        "{units:file} ran none of {total:case} of run {run_id}: {cases}",
         "check for a condition at the top of the file, or an import; delete a file without tests",
     ),
     "cases_gone_of_unchanged_file": Words(
-        "{count} of {total:case} that run {run_id} had did not run, and the files are unchanged: "
-        "{cases}",
+        "{count} of {total:case} of run {run_id} did not run, and the files are unchanged: {cases}",
         "check the log of the job for a program that ended early, as by exit(0) in a test; if you "
         "removed them from a shared file, change these files too",
     ),
     "cases_gone": Words(
-        "{count} of {total:case} that run {run_id} had did not run: {cases}",
+        "{count} of {total:case} of run {run_id} did not run: {cases}",
         "check that they were removed on purpose, and that no program ended early",
     ),
     "cases_gone_of_changed_file": Words(
-        "{count} of {total:case} of changed files that run {run_id} had did not run: {cases}",
+        "{count} of {total:case} of run {run_id} in changed files did not run: {cases}",
         "check that they were removed on purpose",
     ),
     "base_plan_unread": Words(

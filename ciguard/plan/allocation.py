@@ -44,7 +44,7 @@ DIGITS: Final = 6
 
 
 def allocate_exactly(work: PackingProblem, shard_count: int) -> PoolAllocation:
-    """Make exactly `shard_count` shards, as equal as units that exceed the limit alone allow."""
+    """Make exactly `shard_count` shards, as equal as the units above the limit allow."""
     lost = work.infeasible
     enough_s = min(work.deadline_at_risk_s, work.block_solo_s(lost[-1])) if lost else 0.0
     return allocate_n(work, shard_count, enough_s)
@@ -82,7 +82,7 @@ def fewest_shards(
             return replace(allocation, limited_by=_limiting_note(work, allocation, target_wall_s))
         if best is None or allocation.feasible_makespan_s < MIN_GAIN * best.feasible_makespan_s:
             best = allocation
-    assert best is not None  # least <= most
+    assert best is not None
     return replace(best, limited_by=PlanNote("no_gain"))
 
 

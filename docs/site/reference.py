@@ -191,12 +191,16 @@ def command_line() -> str:
         "",
         GENERATED,
     ]
-    history = ("add", "pull", "push", "show")
-    serve = ("backfill", "check", "prune", "retry", "token")
+    context = click.Context(cli.cli)
+    groups = {verb: cli.cli.get_command(context, verb) for verb in cli.VERBS}
+    names = {
+        verb: group.list_commands(context)
+        for verb, group in groups.items()
+        if isinstance(group, click.Group)
+    }
     for words in (
         *((verb,) for verb in cli.VERBS),
-        *(("history", name) for name in history),
-        *(("serve", name) for name in serve),
+        *((verb, name) for verb, commands in names.items() for name in commands),
     ):
         text = options.argument_parser().format_help() if words == ("run",) else _help(*words)
         text = re.sub(r"\n  -h, --help .*", "", text.rstrip())
@@ -245,8 +249,10 @@ COMMANDS: Final = {
 COMPOSED: Final = {"report": (ExitCode.TESTS_FAILED, ExitCode.REGRESSION)}  # by guard and compare
 EXIT_CODE_NOTES: Final = """
 `compare` ends with 10, 11 or 13 only with `--fail-on`, and with 12 only with `--strict`.
-`experiment` ends with 10 if a measured command failed. `doctor` ends with 3 if it found an error,
-and `init` if it found an edited file.
+`experiment` ends with 10 if a measured command failed; `experiment` and `culprit` end with 0 for
+every answer. `run` ends with 13 after an error of ciguard, if tests have started. Incomplete
+coverage with a minimum leads to 13. `doctor` ends with 3 if it found an error, and `init` if it
+found an edited file.
 """
 
 
@@ -345,7 +351,8 @@ def readable(template: str) -> str:
     for text, name, form, _ in Formatter().parse(template):
         words.append(text)
         if name is not None:
-            number = re.sub("_(s|bytes)$", "", name.replace("_ratio", " %")).upper()
+            shown = name.replace("_ratio", " %").replace("units", "tests")
+            number = re.sub("_(s|bytes)$", "", shown).upper()
             if form not in ("", ",", "g", "words", "exit"):
                 number = f"{'N' if name in ('count', 'units') else number} {form}s"
             words.append(number)
@@ -358,7 +365,8 @@ def findings() -> str:
         "# Findings",
         "",
         "This page lists the findings of `ciguard guard` that a key of the configuration decides",
-        f"or that fail a run, and the changes that `fail_on` names. {GENERATED}",
+        "or that make a complete run FAILED, and the changes that `fail_on` names. Findings of a",
+        f"missing part are in [What guard proves](../explanation/proof.md). {GENERATED}",
         "",
         "JSON has the name of a finding as `kind`. A sentence leaves out a part in [brackets] that",
         "is not known.",
@@ -398,7 +406,7 @@ def findings() -> str:
         lines.append(f"| `{name}` | {CONDITIONS.get(name, kinds)} | {int(code)} |")
     failing = {kind for kinds in FAIL_KINDS.values() for kind in kinds}
     others = ", ".join(f"`{kind}`" for kind in KINDS if kind not in failing)
-    lines += ["", f"These kinds of changes never fail a run: {others}."]
+    lines += ["", f"No name of `fail_on` selects these kinds; guard may fail the run: {others}."]
     return "\n".join(lines) + "\n"
 
 

@@ -18,8 +18,8 @@ from ciguard.workflow.conditions import runs_after_failure
 
 COUNTED: Final = ("check", "can be green over lost tests")
 CAVEATS: Final = {
-    "required_checks_not_known": "which checks are required is not known; only one that is speaks "
-    "for other jobs",
+    "required_checks_not_known": "the finding counts only if this check is required, which is not "
+    "known",
 }
 _CARELESS: Final = {
     "ignores_results": "runs after a failure and reads no result of the jobs that it needs",

@@ -55,9 +55,9 @@ def check_runs(repository: RepositoryRuns) -> Iterator[RuleFinding]:
 
 def sentence(facts: Mapping[str, Any]) -> str:
     """Compare the longest job with the mean, and name the savings of a balance."""
-    longest = f"longest {facts['longest']} {duration(facts['longest_s'])}"
-    mean = f"{duration(facts['mean_s'])} of {facts['jobs']} jobs"
-    jobs = f"{facts['ratio']:.1f} times the mean {mean}"
+    longest = f"the longest job, {facts['longest']}, took {duration(facts['longest_s'])}"
+    mean = f"the mean of {facts['jobs']} jobs ({duration(facts['mean_s'])})"
+    jobs = f"{facts['ratio']:.1f} times {mean}"
     saved = f"balancing saves at most {duration(facts['saved_wall_s'])} of wall time"
     before, after = facts["billed_minutes"], facts["balanced_minutes"]
     minutes = f"billed minutes {before:,} -> {after:,}"

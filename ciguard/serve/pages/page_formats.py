@@ -24,7 +24,7 @@ MEDIA_TYPES: Final[Mapping[Format, str]] = {
 # The answer for a private repository is the same as for an unknown one.
 WORDS: Final[Mapping[int, str]] = {
     HTTPStatus.NOT_FOUND: "There is no such page, or you may not see it.",
-    HTTPStatus.FORBIDDEN: "The page of this form is of another service, or too old: load it again.",
+    HTTPStatus.FORBIDDEN: "This form is too old, or of another service: load the page again.",
 }
 NO_VIEWER: Final = Viewer()
 
