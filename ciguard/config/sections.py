@@ -104,7 +104,9 @@ class NeedsConfig(Section):
 
     units: UnitPattern
     memory: SizeExpression | None = Field(
-        None, description="memory that a test needs, without that of its process before the test"
+        None,
+        description="memory that a test needs, in addition to what its process uses before the "
+        "test starts",
     )
     gpu: SizeExpression | None = Field(None, description="memory of a test on one GPU")
 
@@ -282,7 +284,9 @@ class GuardConfig(Section):
         le=1,
         description='smallest accepted share of tests that are not skipped, such as `"95%"`',
     )
-    orphans: int = Field(0, ge=0, description="number of listed tests that may be in no shard")
+    orphans: int = Field(
+        0, ge=0, description="accepted number of listed tests that are in no shard"
+    )
     empty: EmptyPolicy = Field(
         "incomplete", description="verdict of a suite in which every test was skipped"
     )
@@ -469,8 +473,8 @@ class WorkflowConfig(Section):
     confirm_suspects: bool = Field(
         False,
         description=(
-            "whether jobs [run suspected tests again](../how-to/confirm-suspects.md), both on the "
-            "base and on the pull request"
+            "whether jobs [measure again](../how-to/confirm-suspects.md) tests that may be slower "
+            "or larger, on the base and on the pull request"
         ),
     )
     pages: Literal["", "public"] = Field(

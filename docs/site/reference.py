@@ -146,8 +146,8 @@ def configuration() -> str:
         "",
         '- A *time* is a number of seconds or a text such as `"45m"` or `"1h30m"`.',
         '- A *size* is a number of bytes or a text such as `"16GB"` or `"500MiB"`.',
-        '- An *expression* is a size or a text such as `"4GiB + 2*150MiB"`. [How planning works]'
-        "(../explanation/planning.md#declared-memory) lists its functions.",
+        '- An *expression* is a size or a text such as `"4GiB + 2*150MiB"`. It can also call',
+        "  [functions](../explanation/planning.md#declared-memory).",
         '- If the file defines no suite, ciguard uses one without a name: `[suite.""]`.',
         "",
         GENERATED,
