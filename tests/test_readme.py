@@ -44,6 +44,6 @@ def test_readme_is_short_and_starts_with_the_basics() -> None:
     words = ("pip install", "_ACTIONS=OWNER", "timeout", "retries", "ciguard audit", "drill=")
     # Until somebody has: see nightly.yml and tests/real/github.py.
     for word in (*words, "never tried on a real", "not yet on github.com"):
-        assert word in readme
+        assert word in " ".join(readme.split())
     for picture in re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme):
         assert (ROOT / picture).stat().st_size < 200_000

@@ -91,8 +91,8 @@ class Config(Section):
     routes: dict[str, str] = Field(
         {},
         description=(
-            "place of the [notifications](../how-to/connect-a-service.md#tell-owners) of each "
-            'owner: the key is the owner, the value is `"issue"` or the name of a webhook'
+            "where ciguard [notifies](../how-to/connect-a-service.md#tell-owners) each owner: "
+            'the key is the owner, the value is `"issue"` or the name of a webhook'
         ),
     )
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})

@@ -171,12 +171,16 @@ class SuiteConfig(Section):
         allow_inf_nan=False,
         description="time limit of a test as a multiple of its longest past time",
     )
-    pool: str | None = Field(None, description="pool that runs the tests")
+    pool: str | None = Field(
+        None, description="kind of runner for the tests: the name of a `[pool.NAME]`"
+    )
     needs: tuple[NeedsConfig, ...] = Field(
         (), description="[declared memory](../explanation/planning.md#declared-memory) of tests"
     )
     limits: tuple[LimitsConfig, ...] = Field(
-        (), description="memory and time above which a passed test fails"
+        (),
+        description="limits of memory and time; a test that exceeds one counts as failed, even if "
+        "it passed",
     )
     variant: dict[str, VariantConfig] = Field(
         {},
@@ -305,7 +309,8 @@ class NewTestsConfig(Section):
 
     policy: Literal["report", "enforce", "off"] = Field(
         "report",
-        description="effect of a failed [repeat](../how-to/flaky-tests.md) of a new test",
+        description="what happens if a new test, which ciguard "
+        "[runs several times](../how-to/flaky-tests.md#new-and-changed-tests), fails once",
     )
     budget: Annotated[float, BeforeValidator(share)] = Field(
         0.05,
@@ -473,8 +478,8 @@ class WorkflowConfig(Section):
     confirm_suspects: bool = Field(
         False,
         description=(
-            "whether jobs [measure again](../how-to/confirm-suspects.md) tests that may be slower "
-            "or larger, on the base and on the pull request"
+            "whether jobs [measure suspects again](../how-to/confirm-suspects.md): tests that may "
+            "need more time or memory, on both the base and the pull request"
         ),
     )
     pages: Literal["", "public"] = Field(

@@ -28,8 +28,7 @@ SECRETS: Final = frozenset(
     | {REQUEST_TOKEN, REQUEST_URL}
 )
 FIX: Final = "make every test collectable: a plan needs all of them"
-NO_MODULE: Final = "No module named pytest"
-INSTALL: Final = "install pytest for this python, or put the python of the project first on PATH"
+INSTALL: Final = "install {} for this python, or put the python of the project first on PATH"
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 
 
@@ -101,7 +100,9 @@ def collect_suites(
                 except InputError as error:
                     mistakes.append(InputError(error.what, where=where, fix=error.fix))
                     continue
-                fix = INSTALL if any(NO_MODULE in error for error in listing.errors) else FIX
+                absent = f"No module named {suite.framework}"
+                is_absent = any(absent in error for error in listing.errors)
+                fix = INSTALL.format(suite.framework) if is_absent else FIX
                 mistakes += (InputError(error, where=where, fix=fix) for error in listing.errors)
                 filters.update(listing.filters)
                 untried.update(listing.untried)

@@ -329,7 +329,7 @@ SIMILAR: Final = {
 LEVEL_WORDS: Final = {"incomplete": "INCOMPLETE", "failed": "FAILED", "warning": "warning"}
 # Levels that a value of the key decides.
 STATED_LEVELS: Final = {
-    "cases_gone": "warning; INCOMPLETE above that share",
+    "cases_gone": "warning; INCOMPLETE if more than `guard.max_drop` of the suite's cases are gone",
     "nothing_ran": 'INCOMPLETE; warning with `"pass"`',
     "cached_results": 'warning; INCOMPLETE with `"fail"`',
     "coverage_incomplete": "INCOMPLETE with a minimum; otherwise warning",
@@ -364,9 +364,9 @@ def findings() -> str:
     lines = [
         "# Findings",
         "",
-        "This page lists the findings of `ciguard guard` that a key of the configuration decides",
-        "or that make a complete run FAILED, and the changes that `fail_on` names. Findings of a",
-        f"missing part are in [What guard proves](../explanation/proof.md). {GENERATED}",
+        "This page lists the changes that `fail_on` names, and those findings of `ciguard guard`",
+        "that depend on a key of the configuration, or make a complete run FAILED. [What guard",
+        f"proves](../explanation/proof.md) has the reasons for INCOMPLETE. {GENERATED}",
         "",
         "JSON has the name of a finding as `kind`. A sentence leaves out a part in [brackets] that",
         "is not known.",
@@ -406,7 +406,8 @@ def findings() -> str:
         lines.append(f"| `{name}` | {CONDITIONS.get(name, kinds)} | {int(code)} |")
     failing = {kind for kinds in FAIL_KINDS.values() for kind in kinds}
     others = ", ".join(f"`{kind}`" for kind in KINDS if kind not in failing)
-    lines += ["", f"No name of `fail_on` selects these kinds; guard may fail the run: {others}."]
+    what = "`fail_on` cannot select these kinds, but guard may fail a run that has them"
+    lines += ["", f"{what}: {others}."]
     return "\n".join(lines) + "\n"
 
 

@@ -67,11 +67,8 @@ def test_rules_about_workflows_have_their_words(
 
 
 def test_guide_shows_what_is_printed() -> None:
-    page = Path(__file__).parents[2] / "docs/how-to/audit-a-matrix.md"
-    ((_, *shown),) = [
-        block.splitlines()
-        for block in re.findall(r"(?s)```console\n(.*?)```", page.read_text("utf-8"))
-    ]
+    page = Path(__file__).parents[2] / "docs/how-to/audit.md"
+    (_, *shown) = re.findall(r"(?s)```console\n(.*?)```", page.read_text("utf-8"))[1].splitlines()
     printed = (SAMPLES / "audit" / "repository.txt").read_text("utf-8").splitlines()
     assert shown == printed[: len(shown)]
 

@@ -158,7 +158,7 @@ def test_file_without_any_of_its_cases_is_incomplete_though_it_changed() -> None
     loss = CaseLoss(KEY, CASES, known(*CASES), UNIT, is_emptied=True)
     (finding,) = case_loss_findings([loss], {UNIT: True}, {KEY: known(*CASES)}, 0.01)
     assert finding.level == "incomplete"
-    assert finding_message(finding).startswith("1 file ran none of 4 cases that run 41 had: ")
+    assert finding_message(finding).startswith("1 file ran none of 4 cases of run 41: ")
 
 
 def test_without_a_loss_there_is_no_finding() -> None:
@@ -238,7 +238,7 @@ def test_exit_in_an_unchanged_file_is_incomplete(tmp_path: Path, ciguard: Ciguar
     judged = Judged(tmp_path, ciguard, "all four")
     assert judged.headline(CASES, 0).startswith("PASSED: ")
     assert judged.headline(CASES[:2], 13) == (
-        "INCOMPLETE: 2 of 4 cases that run 2 had did not run, and the files are unchanged: "
+        "INCOMPLETE: 2 of 4 cases of run 2 did not run, and the files are unchanged: "
         f"{UNIT}: spec.crash_spec::first after, {UNIT}: spec.crash_spec::second after"
     )
 
@@ -246,15 +246,15 @@ def test_exit_in_an_unchanged_file_is_incomplete(tmp_path: Path, ciguard: Ciguar
 def test_case_deleted_from_its_file_is_told(tmp_path: Path, ciguard: Ciguard) -> None:
     found = Judged(tmp_path, ciguard, "only three").headline(CASES[:3], 0)
     assert found.startswith("PASSED: ")
-    assert "1 of 4 cases of changed files that run 2 had did not run: " in found
+    assert "1 of 4 cases of run 2 in changed files did not run: " in found
 
 
 def test_where_the_commit_is_unknown_a_few_cases_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
     judged = Judged(tmp_path, ciguard, "all four", tested="b" * 40)
-    gone = "1 of 4 cases that run 2 had did not run: "
+    gone = "1 of 4 cases of run 2 did not run: "
     assert judged.headline(CASES[:3], 0).partition("; ")[2].startswith(gone)
     found = judged.headline(CASES[:2], 13)
-    assert found.startswith("INCOMPLETE: 2 of 4 cases that run 2 had did not run: ")
+    assert found.startswith("INCOMPLETE: 2 of 4 cases of run 2 did not run: ")
     assert found.count("did not run") == 1
 
 
