@@ -478,8 +478,8 @@ class WorkflowConfig(Section):
     confirm_suspects: bool = Field(
         False,
         description=(
-            "whether jobs [measure suspects again](../how-to/confirm-suspects.md): tests that may "
-            "need more time or memory, on both the base and the pull request"
+            "whether jobs measure [suspects](../how-to/confirm-suspects.md) (tests that may need "
+            "more time or memory) again, on both the base and the pull request"
         ),
     )
     pages: Literal["", "public"] = Field(
