@@ -86,7 +86,9 @@ class Config(Section):
     culprit: CulpritConfig = CulpritConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     owners: dict[str, Texts] = Field(
-        {}, description="owners by pattern of files; they override CODEOWNERS"
+        {},
+        description="owners of files: the key is a pattern of files, the value a list of owners; "
+        "these entries override CODEOWNERS",
     )
     routes: dict[str, str] = Field(
         {},

@@ -81,7 +81,10 @@ Texts = tuple[str, ...]
 ExitCodes = tuple[Annotated[str, BeforeValidator(exit_codes)], ...]
 UnitPattern = Annotated[
     str,
-    Field(min_length=1, description="pattern of tests; the first entry that matches a test counts"),
+    Field(
+        min_length=1,
+        description="pattern of tests; if several entries match a test, the first one applies",
+    ),
 ]
 VariableNames = tuple[Annotated[str, BeforeValidator(variable_name)], ...]
 
@@ -146,7 +149,8 @@ class SuiteConfig(Section):
     )
     failed_exit_codes: ExitCodes = Field(
         (),
-        description='exit codes, besides 1, that mean failed tests: `[8]` or `["1-255"]`',
+        description="further exit codes that mean failed tests (1 always does), such as `[8]`, or "
+        '`["2-255"]` as a range',
     )
     closes_units: bool = Field(
         False,  # a default
@@ -253,7 +257,8 @@ class PolicyConfig(Section):
     """[policy]: retries and guard rail of a leg, and findings that fail a run."""
 
     fail_on: tuple[FailCondition, ...] = Field(
-        ("new-failure", "timeout", "oom"), description="findings of the comparison that fail a run"
+        ("new-failure", "timeout", "oom"),
+        description="findings that fail a run when ciguard compares the run with the history",
     )
     guard_rail: GuardRail = Field(
         "auto", description="[action on low memory](../explanation/supervision.md)"
@@ -280,7 +285,7 @@ class GuardConfig(Section):
         description="accepted drop in the number of tests compared with the base branch",
     )
     min_units: int | None = Field(
-        None, ge=1, description="accept any drop if at least this many tests are planned"
+        None, ge=1, description="number of planned tests from which `max_drop` has no effect"
     )
     min_executed: Annotated[float | None, BeforeValidator(share)] = Field(
         None,
