@@ -285,7 +285,7 @@ class GuardConfig(Section):
         description="accepted drop in the number of tests compared with the base branch",
     )
     min_units: int | None = Field(
-        None, ge=1, description="number of planned tests from which `max_drop` has no effect"
+        None, ge=1, description="if at least this many tests are planned, `max_drop` has no effect"
     )
     min_executed: Annotated[float | None, BeforeValidator(share)] = Field(
         None,
