@@ -162,7 +162,7 @@ def test_makefile_checks_every_leg_file_with_vermin() -> None:
 # Lines that git knows of; each issue raises a ceiling by its own budget at the most.
 CEILINGS = [
     (("ciguard", "templates"), "py js mjs cjs rb java cs css html j2", 93_783),
-    (("tests",), "py", 92_228),
+    (("tests",), "py", 92_231),
 ]
 
 

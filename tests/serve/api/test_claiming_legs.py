@@ -73,17 +73,20 @@ def test_02(number):
 
 
 def lay_out_run(folder: Path, run: RegisteredRun) -> tuple[Plan, str]:
-    """Two shards of a short own part and four long blocks, and the token of the run's legs."""
+    """Two shards of a short own part and four long blocks, and the token of the run's legs.
+
+    A block is predicted to be longer than a busy machine takes to start a shard.
+    """
     shards = tuple(
         Shard(
             key,
             "linux",
             tuple(
-                PlannedUnit(f"test_a.py::test_{key}[{number}]", wall_s=1.0 if number else 0.1)
+                PlannedUnit(f"test_a.py::test_{key}[{number}]", wall_s=30.0 if number else 0.1)
                 for number in range(5)
             ),
-            Prediction(4.1, 4.1),
-            blocks=(Block(1, 1.0),) * 4,
+            Prediction(120.1, 120.1),
+            blocks=(Block(1, 30.0),) * 4,
         )
         for key in ("01", "02")
     )
