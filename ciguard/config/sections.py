@@ -314,8 +314,8 @@ class NewTestsConfig(Section):
 
     policy: Literal["report", "enforce", "off"] = Field(
         "report",
-        description="what happens if a new test, which ciguard "
-        "[runs several times](../how-to/flaky-tests.md#new-and-changed-tests), fails once",
+        description="ciguard [runs each new test several times]"
+        "(../how-to/flaky-tests.md#new-and-changed-tests): effect of a run that fails",
     )
     budget: Annotated[float, BeforeValidator(share)] = Field(
         0.05,
@@ -432,7 +432,7 @@ class MetricsConfig(Section):
     )
     conditions: VariableNames = Field(
         (),
-        description="environment variables that each job records. Do not name a secret",
+        description="environment variables that each job records; do not list one with a secret",
     )
 
     @property
